@@ -85,6 +85,9 @@ void warn_of_run(const Results& run, std::vector<std::string>& warnings) {
   else if (fact(run, "build", "build_type") == "Debug")
     warnings.push_back(
         fmt::format("{}: attest was built without optimisation, so its times are too long", file));
+  if (fact(run, "run", "machine") == "made up")
+    warnings.push_back(
+        fmt::format("{}: the state of its machine is made up: ATTEST_MACHINE_ROOT was set", file));
   if (const double busy = number_of(run, "state", "cpu_pressure_percent"); busy > kBusyPercent)
     warnings.push_back(
         fmt::format("{}: the machine was busy with something else: programs waited "
@@ -118,17 +121,35 @@ void warn_of_noise(const std::vector<Results>& runs, std::vector<std::string>& w
 void Noise::add(const std::vector<Record>& records) {
   for (const Record& record : records) {
     if (!record.time) continue;
+    const bool spreads = record.time->q3_ns - record.time->q1_ns > kNoisy * record.time->median_ns;
     ++timed;
-    noisy += record.time->q3_ns - record.time->q1_ns > kNoisy * record.time->median_ns;
+    noisy += spreads || record.noisy;
+    spread += spreads;
+    disturbed += record.noisy.has_value();
+    if (record.noisy)
+      for (const std::string& reason : *record.noisy) ++reasons[reason];
   }
 }
 
 std::string Noise::print() const {
   if (noisy == 0) return "";
-  return fmt::format(
-      "{} of {} times are noisy: half of their samples spread over more than {:.0f} % of the "
-      "median",
-      noisy, timed, kNoisy * 100);
+  std::vector<std::string> why;
+  if (spread == noisy)
+    why.push_back(fmt::format("half of their samples spread over more than {:.0f} % of the median",
+                              kNoisy * 100));
+  else if (spread > 0)
+    why.push_back(
+        fmt::format("half of the samples of {} spread over more than {:.0f} % of the "
+                    "median",
+                    spread, kNoisy * 100));
+  if (disturbed > 0) {
+    const auto most =
+        std::ranges::max_element(reasons, {}, [](const auto& reason) { return reason.second; });
+    why.push_back(fmt::format("something happened to the machine during {}, as notes say: {}{}",
+                              disturbed == noisy ? "them" : fmt::to_string(disturbed), most->first,
+                              reasons.size() > 1 ? " ..." : ""));
+  }
+  return fmt::format("{} of {} times are noisy: {}", noisy, timed, fmt::join(why, "; "));
 }
 
 std::string file_name(const Results& run) {

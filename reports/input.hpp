@@ -1,6 +1,7 @@
 // What a report is made of: the runs of one or more results files, and what to know before reading
 // them.
 #pragma once
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -35,9 +36,11 @@ Input make_input(std::vector<core::Results> files);
 /// does not know.
 std::vector<std::string> warnings_of(const std::vector<core::Results>& runs);
 
-/// Counts the records that have times, and those whose samples spread too far.
+/// Counts the records that have times, and those that are noisy: their samples spread too far, or
+/// something happened to the machine meanwhile (Record::noisy).
 struct Noise {
-  size_t timed = 0, noisy = 0;
+  size_t timed = 0, noisy = 0, spread = 0, disturbed = 0;
+  std::map<std::string, size_t> reasons;  // of the disturbed
 
   void add(const std::vector<core::Record>& records);
   /// "3 of 27 times are noisy: ...". It is empty if no time is noisy.

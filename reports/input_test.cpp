@@ -121,6 +121,44 @@ TEST(Input, NamesABoardByModuleModeAndClocks) {
           "sudo jetson_clocks"));
 }
 
+TEST(Input, ARecordIsNamedByTheModeOfItsOwnRuns) {
+  core::Results run = file("a.jsonl", {record("x")});
+  run.header.environment["system"] = {{"power_mode", "0 (MAXN)"}};
+  EXPECT_EQ(power_mode(run, run.records[0]), "0 (MAXN)");
+  core::BoardRecord& board = run.records[0].board.emplace();
+  board.before = {{"power_mode", "2 (15W)"}, {"multiprocessors", "4"}};
+  board.after = board.before;
+  EXPECT_EQ(power_mode(run, run.records[0]), "2 (15W)") << "it changed since the run began";
+  EXPECT_EQ(machine(run, run.records[0], "cpu"), "a CPU (4 multiprocessors), power mode 2 (15W)");
+  board.after["power_mode"] = "0 (MAXN)";
+  EXPECT_EQ(power_mode(run, run.records[0]), "2 (15W), then 0 (MAXN)");
+}
+
+TEST(Input, NoiseIsSpreadOrWhatHappened) {
+  const auto noise = [](std::vector<std::pair<double, const char*>> times) {
+    std::vector<core::Record> records;
+    for (const auto& [spread, reason] : times) {
+      records.push_back(record("x"));
+      records.back().time =
+          core::TimeRecord{.median_ns = 100, .q1_ns = 100 - spread / 2, .q3_ns = 100 + spread / 2};
+      if (*reason) records.back().noisy = {reason};
+    }
+    Noise all;
+    all.add(records);
+    return all.print();
+  };
+  EXPECT_EQ(noise({{5, ""}, {2, ""}}), "");
+  EXPECT_EQ(
+      noise({{5, ""}, {20, ""}}),
+      "1 of 2 times are noisy: half of their samples spread over more than 10 % of the median");
+  EXPECT_EQ(noise({{5, "the GPU was hot"}, {2, ""}}),
+            "1 of 2 times are noisy: something happened to the machine during them, as notes say: "
+            "the GPU was hot");
+  EXPECT_EQ(noise({{20, ""}, {2, "b"}, {2, "b"}, {30, "a"}}),
+            "4 of 4 times are noisy: half of the samples of 2 spread over more than 10 % of the "
+            "median; something happened to the machine during 3, as notes say: b ...");
+}
+
 TEST(Input, WarnsOfWhatWeakensTimes) {
   core::Results run = file("a.jsonl", {record("x")});
   run.complete = false;

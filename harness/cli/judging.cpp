@@ -12,6 +12,8 @@
 #include "cli/output/forecast.hpp"
 #include "cli/output/recorder.hpp"
 #include "cli/output/table_file.hpp"
+#include "core/device/device_kinds.hpp"
+#include "core/measure/machine/board.hpp"
 #include "core/record/races.hpp"
 #include "core/tensor/error.hpp"
 
@@ -26,6 +28,22 @@ int exit_code(const std::vector<core::Record>& records, bool all_judged) {
   if (std::ranges::none_of(records, [](const Record& r) { return r.outcome.passes(); }))
     return kNothing;
   return all_judged ? kOk : kInconclusive;
+}
+
+// A GPU's driver does not say whether its clocks are locked; a Jetson's files do.
+void require_locked_clocks(const core::Implementations& implementations) {
+  core::UnlockedClocks clocks = core::find_unlocked_clocks();
+  for (const core::Registry::Entry& entry : implementations.chosen()) {
+    const core::DeviceKind* kind = core::find_device_kind(entry.implementation->device);
+    if (core::read_board() || !kind || !kind->own_memory) continue;
+    clocks.which.push_back(fmt::format("the clocks of {} devices, on which {} runs, cannot be seen",
+                                       kind->title, entry.implementation->name));
+    if (clocks.remedy.empty()) clocks.remedy = "--impl, to choose others";
+    break;
+  }
+  if (!clocks.which.empty())
+    throw core::Error(fmt::format("--require-locked-clocks: {}; what helps: {}",
+                                  fmt::join(clocks.which, "; "), clocks.remedy));
 }
 
 void check_paths(const JudgingOptions& options) {
@@ -98,6 +116,7 @@ int judge_plan(core::Plan plan, JudgingOptions& options, const JudgingHooks& hoo
   check_paths(options);
   if (options.dry_run) return exit_code(forecast(std::move(plan), options), true);
   const core::Implementations implementations = options.plugins.load();
+  if (options.locked_clocks) require_locked_clocks(implementations);
   Judging judging(options, hooks);
   core::Session session(std::move(plan), implementations, options.run_options(),
                         options.token_files, interrupted);

@@ -61,6 +61,18 @@ void live_on() {
   return depth < 0 ? 0 : deeper(depth + 1) + frame[0];
 }
 
+// As if somebody chose another power mode while runs are timed: after more runs than are judged.
+void change_mode() {
+  static int runs = 0;
+  const char* root = std::getenv("ATTEST_MACHINE_ROOT");
+  if (++runs != 100 || !root) return;
+  const std::string status = std::string(root) + "/var/lib/nvpmodel/status";
+  if (std::FILE* file = std::fopen(status.c_str(), "w")) {
+    std::fputs("pmode:0002\n", file);
+    std::fclose(file);
+  }
+}
+
 void hog() {
   constexpr size_t kStep = size_t{16} << 20;
   for (size_t taken = 0; taken < kMostHog_bytes; taken += kStep) {
@@ -224,6 +236,7 @@ constexpr Unit kThreads = ACT(std::thread(wait_to_be_ended).detach());
 constexpr Unit kDescriptors = ACT(if (open("/dev/null", O_RDONLY) < 0) std::abort());
 constexpr Unit kLate = ACT(write_late(given.o));
 constexpr Unit kHeap = ACT(corrupt_heap());
+constexpr Unit kMode = ACT(change_mode());
 constexpr Unit kGarbage = ACT(if (write(3, "GET / HTTP/1.1\r\n", 16) < 0) std::abort());
 constexpr Unit kPool =
     ACT(if (pool++ == 0) for (int i = 0; i < 6; ++i) std::thread(wait_to_be_ended).detach());
@@ -236,6 +249,7 @@ extern "C" const attest_impl* attest_plugin_v1(size_t index) {
       table<kPool>("honest_pool"),
       table<kNothing>("honest_binds", query, create_bound),
       table<kPrints>("honest_prints"),
+      table<kMode>("honest_mode"),
       table<kSegfault>("hostile_segfault"),
       table<kDivides>("hostile_divides"),
       table<kIllegal>("hostile_illegal"),

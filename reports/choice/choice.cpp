@@ -162,9 +162,9 @@ std::vector<ProblemRecords> group(const Input& input, Identify identify) {
   std::vector<ProblemRecords> all;
   std::map<std::tuple<std::string, std::string, std::string, std::string, std::string>, size_t> at;
   for (const core::Results& run : input.runs) {
-    const std::string machine = reports::machine(run, "cpu");
     for (const Record& record : run.records) {
-      ProblemRecords one{.suite = record.suite, .dtype = record.dtype, .machine = machine};
+      ProblemRecords one{
+          .suite = record.suite, .dtype = record.dtype, .machine = machine(run, record, "cpu")};
       if (!identify(record, one)) continue;
       const std::string spec = one.name.empty() ? one.spec : "";
       const auto [found, fresh] =

@@ -154,7 +154,9 @@ class Comparer {
   }
 
   // Why times are not of the same circumstances; empty: they are.
-  std::string apart(const Record& was, const Record& is) const {
+  std::string apart(const Key& key, const Record& was, const Record& is) const {
+    if (!of_one_power_mode(before_, after_, key)) return "other-power-mode";
+    if (options_.across_machines) return {};
     if (was.device != is.device) return "other-machine";
     if (was.threads != is.threads && was.device == "cpu") return "other-threads";
     for (const Run& b : before_)
@@ -197,11 +199,9 @@ class Comparer {
       return one;
     one.before_ns = middle(all_launches(before_, key));
     one.after_ns = middle(all_launches(after_, key));
-    one.time =
-        has_bad_times(was) || has_bad_times(is)
-            ? invalid("bad-times")
-            : compare_times(key, one,
-                            options_.across_machines ? "" : apart(*was.front(), *is.front()));
+    one.time = has_bad_times(was) || has_bad_times(is)
+                   ? invalid("bad-times")
+                   : compare_times(key, one, apart(key, *was.front(), *is.front()));
     one.memory = compare_memory(was, is, options_.rule.band);
     one.error = compare_errors(was, is, options_.rule.band);
     return one;
@@ -248,7 +248,10 @@ class Comparer {
           note(fmt::format("{} has {} records of what it has already; samples are taken together",
                            path, again));
       }
-    differs("machine", [](const Results& file) { return on_devices(file, machine); });
+    differs("machine", [](const Results& file) {
+      return on_devices(
+          file, [](const Results& of, const std::string& device) { return machine(of, device); });
+    });
     differs("driver", [](const Results& file) {
       return on_devices(file, [](const Results& of, const std::string& device) {
         return fact(of, device, "driver");
@@ -328,7 +331,8 @@ bool nothing_to_tell(const Changed& changed) {
 }
 
 bool is_apart(const Changed& time) {
-  static const std::set<std::string> kCodes{"other-machine", "other-build", "other-threads"};
+  static const std::set<std::string> kCodes{"other-machine", "other-power-mode", "other-build",
+                                            "other-threads"};
   return time.change == Change::kInvalid && kCodes.contains(time.code);
 }
 

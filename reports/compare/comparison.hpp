@@ -24,7 +24,8 @@ struct CompareOptions {
   std::string relative_to;         // times are divided by this implementation's time in the same
                                    // launch, or by that of the roofline (kRooflinePeer); empty:
                                    // times are in nanoseconds
-  bool across_machines = false;    // compare times even between machines or kinds of build
+  bool across_machines = false;    // compare times even between machines or kinds of build, but
+                                   // never between power modes of a board
   bool in_turns = false;           // before[i] and after[i] were started one after the other; if
                                    // false, the times of their starts tell
   const Floors* floors = nullptr;  // of cases; a case counts with the larger of its own and that
@@ -55,9 +56,10 @@ struct Comparison {
 /// are paired.
 /// The codes of Changed are those of core/statistics/change.hpp and these, all for
 /// Change::kInvalid: "not-passed", "other-problem"; for times "not-timed", "timed-once" (on one
-/// side only), "bad-times" (a sample is not above zero), "other-machine", "other-build",
-/// "other-threads", "is-peer" (this is relative_to), "no-peer" (relative_to has no time); for
-/// memory "not-measured"; for errors "other-inputs", "other-arithmetic".
+/// side only), "bad-times" (a sample is not above zero), "other-machine",
+/// "other-power-mode" (of a board, also with across_machines), "other-build", "other-threads",
+/// "is-peer" (this is relative_to), "no-peer" (relative_to has no time); for memory "not-measured";
+/// for errors "other-inputs", "other-arithmetic".
 Comparison compare(const std::vector<core::Results>& before,
                    const std::vector<core::Results>& after, const CompareOptions& options);
 
@@ -65,7 +67,8 @@ Comparison compare(const std::vector<core::Results>& before,
 /// peer.
 bool nothing_to_tell(const core::Changed& changed);
 
-/// Whether times were not compared because machine, kind of build or number of threads differ.
+/// Whether times were not compared because machine, power mode, kind of build or number of
+/// threads differ.
 bool is_apart(const core::Changed& time);
 
 /// Whether a case got worse in anything. A difference that comes from the machine does not count.

@@ -44,6 +44,8 @@ constexpr Meaning kMeanings[] = {
     {"resolution", "the timer does not tell such times apart"},
     {"many-cases", "among so many cases one like that is to be expected: more launches would tell"},
     {"other-machine", "times of different machines are not compared, unless by --across-machines"},
+    {"other-power-mode",
+     "times of different power modes of a board are never compared: sudo nvpmodel -m ID sets one"},
     {"other-build",
      "times of different kinds of build are not compared, unless by --across-machines"},
     {"other-threads",

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <set>
 
 #include "core/statistics/statistics.hpp"
 
@@ -60,6 +62,19 @@ std::string clocks_of_board(const Results& file) {
     if (locked.empty()) text = "clocks locked as far as they can be seen";
   }
   return text;
+}
+
+std::string machine_in(const Results& file, const std::string& device, const std::string& mode,
+                       const std::string& left) {
+  const std::string module = fact(file, "board", "module"),
+                    name = fact(file, device, device == "cpu" ? "model" : "name"),
+                    counted = fact(file, device, "multiprocessors"),
+                    processors = counted.empty() ? left : counted, clocks = clocks_of_board(file);
+  // The CPU of a Jetson has no name, and the GPUs of all its modules have the same.
+  std::string text = !module.empty() ? module : name.empty() ? fact(file, "system", "board") : name;
+  if (!processors.empty()) text += fmt::format(" ({} multiprocessors)", processors);
+  if (!mode.empty()) text += fmt::format(", power mode {}", mode);
+  return clocks.empty() ? text : fmt::format("{}, {}", text, clocks);
 }
 
 }  // namespace
@@ -123,18 +138,41 @@ std::string fact(const Results& file, const std::string& group, const std::strin
   return found == at->second.end() ? std::string() : found->second;
 }
 
+std::string power_mode(const Results& file, const Record& record) {
+  const auto known = [](const std::map<std::string, std::string>& facts) {
+    const auto at = facts.find("power_mode");
+    return at == facts.end() ? std::string() : at->second;
+  };
+  if (!record.board) return fact(file, "system", "power_mode");
+  const std::string before = known(record.board->before), after = known(record.board->after);
+  if (before == after || after.empty()) return before;
+  return before.empty() ? after : fmt::format("{}, then {}", before, after);
+}
+
+bool of_one_power_mode(const Side& before, const Side& after, const Key& key) {
+  std::map<std::string, std::set<std::string>> modes;  // by module
+  for (const Side* side : {&before, &after})
+    for (const Run& run : *side)
+      for (const Record* record : run.find(key)) {
+        const std::string mode = power_mode(*run.file, *record);
+        if (mode.find(", then ") != mode.npos) return false;
+        if (!mode.empty()) modes[fact(*run.file, "board", "module")].insert(mode);
+      }
+  return std::ranges::all_of(modes, [](const auto& module) { return module.second.size() == 1; });
+}
+
 std::string machine(const Results& file, const std::string& device) {
-  const std::string mode = fact(file, "system", "power_mode"),
-                    module = fact(file, "board", "module"),
-                    name = fact(file, device, device == "cpu" ? "model" : "name"),
-                    clocks = clocks_of_board(file);
-  std::string processors = fact(file, device, "multiprocessors");
-  if (processors.empty()) processors = fact(file, "board", "multiprocessors");
-  // The CPU of a Jetson has no name, and the GPUs of all its modules have the same.
-  std::string text = !module.empty() ? module : name.empty() ? fact(file, "system", "board") : name;
-  if (!processors.empty()) text += fmt::format(" ({} multiprocessors)", processors);
-  if (!mode.empty()) text += fmt::format(", power mode {}", mode);
-  return clocks.empty() ? text : fmt::format("{}, {}", text, clocks);
+  return machine_in(file, device, fact(file, "system", "power_mode"),
+                    fact(file, "board", "multiprocessors"));
+}
+
+std::string machine(const Results& file, const Record& record, const std::string& device) {
+  std::string processors = fact(file, "board", "multiprocessors");
+  if (record.board)
+    if (const auto at = record.board->before.find("multiprocessors");
+        at != record.board->before.end())
+      processors = at->second;
+  return machine_in(file, device, power_mode(file, record), processors);
 }
 
 std::string build(const Results& file) {

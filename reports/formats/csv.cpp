@@ -51,7 +51,7 @@ constexpr Column kColumns[] = {
     {"file", [](const Results& run, const Record&) { return csv_text(file_name(run)); }},
     {"started", [](const Results& run, const Record&) { return csv_text(run.header.started); }},
     {"machine", [](const Results& run,
-                   const Record& record) { return csv_text(machine(run, record.device)); }},
+                   const Record& record) { return csv_text(machine(run, record, record.device)); }},
     {"commit",
      [](const Results& run, const Record&) { return csv_text(fact(run, "build", "commit")); }},
     {"suite", of_record<&Record::suite>},

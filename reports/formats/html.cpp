@@ -220,7 +220,6 @@ json page_data(const Input& input) {
                             {"values", axis.values}});
   std::map<std::string, size_t> series, families;
   for (const Results& run : input.runs) {
-    const std::string machine = reports::machine(run, "cpu");
     for (const Record& record : run.records) {
       if (!shown.contains(&record)) continue;
       json one = record_json(record, data["runs"].size());
@@ -229,8 +228,8 @@ json page_data(const Input& input) {
                                            smallest, without_tokens(record.spec));
       one["series"] = series.try_emplace(rest, series.size()).first->second;
       if (const std::string family = family_of(record); !family.empty()) {
-        const std::string key =
-            fmt::format("{}\n{}\n{}\n{}", machine, record.suite, record.dtype, family);
+        const std::string key = fmt::format("{}\n{}\n{}\n{}", machine(run, record, "cpu"),
+                                            record.suite, record.dtype, family);
         one["family"] = families.try_emplace(key, families.size()).first->second;
       }
       data["records"].push_back(std::move(one));

@@ -285,6 +285,8 @@ class Gate {
                    double allowed) const {
     if (compared.error.code == "not-passed") return {};
     if (compared.error.code == "other-problem") return of_change(compared.error, "more", allowed);
+    if (!of_one_power_mode(before_, after_, core::question_of(*is.front())))
+      return undecided_answer("cannot be compared", "other-power-mode");
     const std::string& device = is.front()->device;
     for (const Run& b : before_)
       for (const Run& a : after_)
@@ -357,8 +359,10 @@ class Gate {
     if (!rules_.needs_baseline().empty() && result_.added.size() == result_.cases)
       return "the baseline has none of these cases";
     if (times_apart_ > 0 && times_judged_ == 0)
-      return "no time could be judged: the baseline is of another machine, kind of build or number "
-             "of threads; record one here, or compare with --across-machines";
+      return "no time could be judged: the baseline is of another machine, power mode, kind of "
+             "build or number of threads; record one here, or compare with --across-machines "
+             "(never "
+             "power modes)";
     return {};
   }
 

@@ -137,7 +137,7 @@ SeriesKey key_of(const Results& file, const Record& record) {
           .spec = record.spec,
           .inputs = record.inputs,
           .device = record.device,
-          .machine = machine(file, record.device),
+          .machine = machine(file, record, record.device),
           .build = build(file),
           .threads = record.threads};
 }

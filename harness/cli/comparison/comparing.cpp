@@ -67,8 +67,9 @@ int Comparing::exit_code(const reports::Comparison& comparison) const {
   if (worse(comparison)) return kWorse;
   if (all_apart(comparison)) {
     fmt::print(stderr,
-               "attest: no time could be compared: the sides are of different machines, kinds of "
-               "build or numbers of threads; --across-machines compares them all the same\n");
+               "attest: no time could be compared: the sides are of different machines, power "
+               "modes, kinds of build or numbers of threads; --across-machines compares all but "
+               "power modes\n");
     return kNothing;
   }
   return strict && inconclusive(comparison) ? kInconclusive : kOk;

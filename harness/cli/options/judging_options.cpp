@@ -40,6 +40,10 @@ void JudgingOptions::add_to(CLI::App& app) {
       "compute every golden on the host; without this, a GPU may compute those of large cases, on "
       "more rows");
   pacing.add_to(app);
+  app.add_flag(
+      "--require-locked-clocks", locked_clocks,
+      "do not start unless the clocks of this machine are locked, as far as implementations "
+      "use them; the error says which are not, and the command that locks them");
   app.add_option("--min-arithmetic", least,
                  fmt::format("refuse implementations that compute less precisely in a stage of "
                              "their operation ({}), e.g. acc=f32,prob=bf16",

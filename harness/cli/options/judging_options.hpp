@@ -16,7 +16,8 @@ struct JudgingOptions {
   PluginOptions plugins;
   core::RelationChoice relations = core::RelationChoice::kAuto;
   bool untimed = false, host_golden = false, overwrite = false;
-  std::string least;  // --min-arithmetic
+  bool locked_clocks = false;  // do not start unless all clocks are locked
+  std::string least;           // --min-arithmetic
   PacingOptions pacing;
   std::string output;
 

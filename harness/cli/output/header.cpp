@@ -76,6 +76,7 @@ core::Header make_header(const std::string& command, const core::Implementations
   for (const char* variable :
        {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "OMP_PROC_BIND", "OMP_PLACES"})
     if (const char* value = std::getenv(variable)) header.environment["run"][variable] = value;
+  if (core::machine_is_made_up()) header.environment["run"]["machine"] = "made up";
   header.environment["limits"] = facts(probe);
   return header;
 }

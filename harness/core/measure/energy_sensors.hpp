@@ -15,6 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "core/measure/machine/files.hpp"
+
 namespace attest::core {
 
 /// What a sensor says at one moment. A sensor may count energy, show power, or both. One that
@@ -37,7 +39,7 @@ struct EnergySensor {
 
 /// The sensors below `root`, and those of devices if `devices`. A sensor that is there and refuses
 /// is one of them.
-std::vector<EnergySensor> find_energy_sensors(const std::filesystem::path& root = "/",
+std::vector<EnergySensor> find_energy_sensors(const std::filesystem::path& root = machine_root(),
                                               bool devices = true);
 
 }  // namespace attest::core

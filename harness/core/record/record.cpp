@@ -218,6 +218,14 @@ void walk(SweepPoint& s, Visit&& visit) {
 }
 
 template <class Visit>
+void walk(BoardRecord& b, Visit&& visit) {
+  visit("before", b.before);
+  visit("after", b.after);
+  visit("missing", b.missing);
+  visit("over_current", b.over_current);
+}
+
+template <class Visit>
 void walk(Record& r, Visit&& visit) {
   visit("suite", r.suite);
   visit("case", r.case_name);
@@ -245,6 +253,8 @@ void walk(Record& r, Visit&& visit) {
   visit("roofline", r.roofline);
   visit("paced", r.paced);
   visit("energy", r.energy);
+  visit("board", r.board);
+  visit("noisy", r.noisy);
   visit("memory", r.memory);
   visit("flops", r.flops);
   visit("min_bytes", r.min_bytes);

@@ -94,6 +94,13 @@ struct SweepPoint {
   std::optional<uint64_t> memory_bytes;
 };
 
+/// A Jetson board before and after the runs that were measured (measure/machine/board.hpp).
+struct BoardRecord {
+  std::map<std::string, std::string> before, after;  // "power_mode", "gpu_mhz" ... where known
+  std::map<std::string, std::string> missing;        // why a key is missing in one of these
+  std::map<std::string, int64_t> over_current;       // "1": how often the hardware throttled so
+};
+
 struct Record {
   std::string suite, case_name, spec, inputs, source;
   std::string impl, impl_version, plugin, plugin_hash;
@@ -111,6 +118,10 @@ struct Record {
   std::optional<RooflineRecord> roofline;
   std::optional<PacedRecord> paced;
   std::optional<std::vector<EnergyRecord>> energy;  // by each sensor
+  std::optional<BoardRecord> board;
+  // What happened to the machine while it was measured, which makes the times doubtful. Absent:
+  // nothing is known to have happened
+  std::optional<std::vector<std::string>> noisy;
   MemoryRecord memory;
   double flops = 0, min_bytes = 0;
   double estimated_ns = 0, estimated_bytes = 0;

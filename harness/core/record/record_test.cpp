@@ -103,6 +103,11 @@ Record sample() {
                .run_joules = 10,
                .polled_joules = 31},
               {.sensor = "NVML", .covers = "the first CUDA device", .refusal = "no", .runs = 3}};
+  r.board = BoardRecord{.before = {{"power_mode", "0 (MAXN)"}, {"gpu_locked", "yes"}},
+                        .after = {{"power_mode", "2 (15W)"}},
+                        .missing = {{"gpu_locked", "min_freq: Permission denied"}},
+                        .over_current = {{"1", 0}, {"3", 2}}};
+  r.noisy = {"the power mode changed from 0 (MAXN) to 2 (15W)"};
   r.memory.peak_bytes = 12345;
   r.notes = {"a note"};
   r.repro = "attest repro --impl flash_cpu 'softmax'";
@@ -136,6 +141,9 @@ TEST(Record, SurvivesTheRoundTrip) {
   EXPECT_FALSE(percentiles[1].contains("claimed_ns")) << "not supported is not 0";
   EXPECT_EQ(line["energy"][0]["polled_joules"], 31);
   EXPECT_FALSE(line["energy"][1].contains("polled_joules"));
+  EXPECT_EQ(line["board"]["over_current"]["3"], 2);
+  EXPECT_EQ(line["noisy"].size(), 1u);
+  EXPECT_FALSE(to_json(Record()).contains("noisy")) << "nothing happened";
 }
 
 // New fields do not make a new version, so files without them are as good as ever.

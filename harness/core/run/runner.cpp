@@ -465,9 +465,7 @@ Record CaseRunner::run(Plugin& plugin, const Implementation& implementation) {
   trial.outputs = std::make_unique<SharedTensors>(problem_, ATTEST_WRITE, trial.workspace_bytes);
   judge_fills(trial);
   if (trial.outcome.passes() || options_.all_checks) check_relations(trial);
-  if (trial.outcome.passes() && options_.timed) trial.note(time(trial));
-  if (trial.outcome.passes() && options_.pace) trial.note(pace(trial));
-  if (trial.outcome.passes() && options_.energy) trial.note(measure_energy(trial));
+  measure(trial);
   if (trial.outcome.verdict() == Verdict::kFail) repeat_passed(trial);
   if (const std::optional<Outcome> late = plugin.settle(problem_)) trial.note(*late);
   record.outcome = trial.outcome;

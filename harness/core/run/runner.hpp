@@ -131,6 +131,7 @@ class CaseRunner {
   bool goes_on(Trial& trial, RelationRecord relation) const;
   RelationChecks* first_relations();
   RelationChecks* huge_relations();
+  void measure(Trial& trial);
   Outcome time(Trial& trial);
   Outcome judge_audited(const Trial& trial, const AuditFindings& findings,
                         const std::vector<Audited>& audited, const std::string& doing);

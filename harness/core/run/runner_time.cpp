@@ -1,6 +1,7 @@
 // The timed part of the runner: samples, and the audit of the runs that they come from.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/device/device_kinds.hpp"
@@ -55,6 +56,30 @@ TimeRecord summary_of(const TimeResult& timed) {
       .audit_seed = {},
       .device = device,
       .usage = timed.usage};
+}
+
+void add_noise(Record& record, const std::vector<std::string>& reasons) {
+  for (const std::string& reason : reasons) {
+    if (!record.noisy) record.noisy.emplace();
+    if (std::ranges::find(*record.noisy, reason) != record.noisy->end()) continue;
+    record.noisy->push_back(reason);
+    record.notes.push_back(reason);
+  }
+}
+
+void add_board(Record& record, const BoardState& before, const BoardState& after) {
+  BoardFacts first = changing_facts(before), last = changing_facts(after);
+  BoardRecord board{.before = std::move(first.known),
+                    .after = std::move(last.known),
+                    .missing = std::move(first.missing),
+                    .over_current = {}};
+  board.missing.merge(last.missing);
+  const BoardChanges changed = changes(before, after);
+  for (const auto& [event, times] : changed.over_current)
+    board.over_current[std::to_string(event)] = times;
+  record.board = std::move(board);
+  add_noise(record, changed.doubts);
+  record.notes.insert(record.notes.end(), changed.remarks.begin(), changed.remarks.end());
 }
 
 }  // namespace
@@ -129,6 +154,21 @@ Outcome CaseRunner::judge_audited(const Trial& trial, const AuditFindings& findi
   return {};
 }
 
+// Frames and energy may take longer than the samples, so the machine is looked at again after them.
+void CaseRunner::measure(Trial& trial) {
+  const bool is_more = options_.pace || options_.energy;
+  if (!trial.outcome.passes() || !(options_.timed || is_more)) return;
+  if (options_.timed)
+    trial.note(time(trial));
+  else
+    trial.before = read_machine_state();
+  if (trial.outcome.passes() && options_.pace) trial.note(pace(trial));
+  if (trial.outcome.passes() && options_.energy) trial.note(measure_energy(trial));
+  if (is_more) trial.after = read_machine_state();
+  if (trial.before && trial.after && trial.before->board && trial.after->board)
+    add_board(trial.record, *trial.before->board, *trial.after->board);
+}
+
 // Times on the first fill; the outputs of runs chosen at random are judged like any other.
 Outcome CaseRunner::time(Trial& trial) {
   Record& record = trial.record;
@@ -136,16 +176,15 @@ Outcome CaseRunner::time(Trial& trial) {
   const uint64_t seed = unpredictable_seed();
   const DeviceKind& kind = *find_device_kind(trial.implementation.device);
   const DeviceState device_before = kind.state ? kind.state() : DeviceState{};
-  const MachineState before = read_machine_state();
+  trial.before = read_machine_state();
   const TimeResult timed = trial.plugin.time(trial.implementation, problem_, set.tensors(),
                                              {.expected_ns = trial.fills.back().run_ns,
                                               .budget_ns = options_.limits.budget_s * 1e9,
                                               .seed = seed});
-  for (std::string& note : disturbances(before, read_machine_state()))
-    record.notes.push_back(std::move(note));
+  trial.after = read_machine_state();
+  add_noise(record, disturbances(*trial.before, *trial.after));
   const DeviceState device_after = kind.state ? kind.state() : DeviceState{};
-  for (std::string& note : disturbances(device_before, device_after))
-    record.notes.push_back(std::move(note));
+  add_noise(record, disturbances(device_before, device_after));
   if (timed.failure) return {timed.failure->code, timed.failure->reason + " (while timed)"};
 
   const AuditFindings findings{timed.inputs_changed, timed.late, timed.stale};

@@ -4,9 +4,11 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/measure/machine/machine_state.hpp"
 #include "core/operations/arithmetic.hpp"
 #include "core/record/record.hpp"
 #include "core/run/plugin.hpp"
@@ -22,12 +24,13 @@ struct FillRun {
 struct Trial {
   Plugin& plugin;
   const Implementation& implementation;
-  Record& record;                            // checks write their results here and read none
-  Outcome outcome{};                         // of the first check that did not pass
-  Arithmetic arithmetic{};                   // declared by the implementation for this problem
-  uint64_t workspace_bytes = 0;              // likewise
-  std::unique_ptr<SharedTensors> outputs{};  // and the workspace; every run overwrites them
-  std::vector<FillRun> fills{};              // in the order in which they are judged
+  Record& record;                                 // checks write their results here and read none
+  Outcome outcome{};                              // of the first check that did not pass
+  Arithmetic arithmetic{};                        // declared by the implementation for this problem
+  uint64_t workspace_bytes = 0;                   // likewise
+  std::unique_ptr<SharedTensors> outputs{};       // and the workspace; every run overwrites them
+  std::optional<MachineState> before{}, after{};  // the runs that are measured
+  std::vector<FillRun> fills{};                   // in the order in which they are judged
 
   /// Sets the outcome, unless an earlier check has already set it to something other than a pass.
   void note(Outcome next) {

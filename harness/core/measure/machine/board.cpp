@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 #include "core/measure/energy_sensors.hpp"
 #include "core/measure/machine/board_modules.hpp"
@@ -15,23 +14,8 @@ namespace {
 namespace fs = std::filesystem;
 
 // Beyond these a number is garbage, or has another unit.
-constexpr double kLeastMhz = 20, kMostMhz = 10000;
 constexpr double kLeastCelsius = -50, kMostCelsius = 150;
 constexpr double kMostCount = 1e15;
-
-constexpr double kHz = 1e-6, kKilohertz = 1e-3;  // in MHz
-
-Reading<double> clock_of(const fs::path& file, double unit_mhz, double most_mhz,
-                         std::string_view what) {
-  return within(read_value(file), unit_mhz, kLeastMhz, most_mhz, "MHz", what);
-}
-
-// A clock whose governor may choose nothing but one frequency is locked.
-Reading<bool> locked_between(const Reading<double>& floor, const Reading<double>& cap) {
-  for (const Reading<double>& one : {floor, cap})
-    if (!one.value) return Reading<bool>::none(one.missing);
-  return Reading<bool>::of(*floor.value >= *cap.value);
-}
 
 class BoardReader {
  public:
@@ -110,9 +94,9 @@ class BoardReader {
     } else {
       const double most = module_ ? 1.01 * module_->gpu_mhz : kMostMhz;
       const std::string what = fmt::format("the clock of a GPU{}", of_this_module());
-      board_.gpu.now_mhz = clock_of(gpu / "cur_freq", kHz, most, what);
-      board_.gpu.floor_mhz = clock_of(gpu / "min_freq", kHz, most, what);
-      board_.gpu.cap_mhz = clock_of(gpu / "max_freq", kHz, most, what);
+      board_.gpu.now_mhz = read_clock(gpu / "cur_freq", kHertz, most, what);
+      board_.gpu.floor_mhz = read_clock(gpu / "min_freq", kHertz, most, what);
+      board_.gpu.cap_mhz = read_clock(gpu / "max_freq", kHertz, most, what);
       board_.gpu.locked = locked_between(board_.gpu.floor_mhz, board_.gpu.cap_mhz);
       board_.gpu_governor = read_reading(gpu / "governor");
     }
@@ -143,17 +127,18 @@ class BoardReader {
     const bool is_thor = !entries_of(thor).empty();
     const double most = module_ ? 1.01 * module_->memory_mhz : kMostMhz;
     const std::string what = fmt::format("the clock of the memory{}", of_this_module());
-    BoardClock& clock = board_.memory;
-    clock.now_mhz = clock_of(is_thor ? thor / "cur_freq" : orin / "rate", kHz, most, what);
-    clock.floor_mhz = clock_of(is_thor ? thor / "min_freq" : orin / "min_rate", kHz, most, what);
-    clock.cap_mhz = clock_of(is_thor ? thor / "max_freq" : orin / "max_rate", kHz, most, what);
+    MachineClock& clock = board_.memory;
+    clock.now_mhz = read_clock(is_thor ? thor / "cur_freq" : orin / "rate", kHertz, most, what);
+    clock.floor_mhz =
+        read_clock(is_thor ? thor / "min_freq" : orin / "min_rate", kHertz, most, what);
+    clock.cap_mhz = read_clock(is_thor ? thor / "max_freq" : orin / "max_rate", kHertz, most, what);
     for (const char* file : {"sys/kernel/nvpmodel_emc_cap/emc_iso_cap",  // JetPack 5
                              "sys/kernel/nvpmodel_clk_cap/emc"}) {       // JetPack 6 and 7
       std::error_code error;
       if (!fs::exists(root_ / file, error)) continue;
       const Reading<double> raw = read_value(root_ / file);
       if (raw.value && *raw.value == 0) continue;  // the mode sets none
-      const Reading<double> cap = within(raw, kHz, kLeastMhz, most, "MHz", what);
+      const Reading<double> cap = within(raw, kHertz, kLeastMhz, most, "MHz", what);
       if (!clock.cap_mhz.value || !cap.value || *cap.value < *clock.cap_mhz.value)
         clock.cap_mhz = cap;
     }
@@ -178,43 +163,10 @@ class BoardReader {
   }
 
   void read_cpus() {
-    const double most = module_ ? 1.01 * module_->cpu_mhz : kMostMhz;
-    const std::string what = fmt::format("the clock of a CPU{}", of_this_module());
-    std::set<std::string> governors;
-    BoardClock& all = board_.cpu;
-    const char* const why = "cpufreq: no CPU has its files";
-    all.now_mhz = all.floor_mhz = all.cap_mhz = Reading<double>::none(why);
-    all.locked = Reading<bool>::none(why);
-    board_.cpu_governor = Reading<std::string>::none(why);
-    bool first = true;
-    for (const fs::path& cpu : entries_of(root_ / "sys/devices/system/cpu")) {
-      std::error_code error;
-      if (!fs::is_directory(cpu / "cpufreq", error) || cpu.filename() == "cpufreq") continue;
-      const BoardClock one{
-          .now_mhz = clock_of(cpu / "cpufreq/scaling_cur_freq", kKilohertz, most, what),
-          .floor_mhz = clock_of(cpu / "cpufreq/scaling_min_freq", kKilohertz, most, what),
-          .cap_mhz = clock_of(cpu / "cpufreq/scaling_max_freq", kKilohertz, most, what),
-          .locked = {}};
-      const Reading<bool> locked = locked_between(one.floor_mhz, one.cap_mhz);
-      const Reading<std::string> governor = read_reading(cpu / "cpufreq/scaling_governor");
-      if (first) all = one, all.locked = locked, board_.cpu_governor = governor;
-      first = false;
-      join(all.now_mhz, one.now_mhz, [](double a, double b) { return std::min(a, b); });
-      join(all.floor_mhz, one.floor_mhz, [](double a, double b) { return std::min(a, b); });
-      join(all.cap_mhz, one.cap_mhz, [](double a, double b) { return std::max(a, b); });
-      join(all.locked, locked, [](bool a, bool b) { return a && b; });
-      if (governor.value) governors.insert(*governor.value);
-      join(board_.cpu_governor, governor, [&](const std::string&, const std::string&) {
-        return fmt::format("{}", fmt::join(governors, " "));
-      });
-    }
-  }
-
-  // What cannot be read of one CPU is not known of all.
-  template <class T, class Of>
-  static void join(Reading<T>& all, const Reading<T>& one, const Of& of) {
-    if (!one.value) all = one;
-    if (all.value) all.value = of(*all.value, *one.value);
+    CpuClocks cpus = read_cpu_clocks(root_, module_ ? 1.01 * module_->cpu_mhz : kMostMhz,
+                                     fmt::format("the clock of a CPU{}", of_this_module()));
+    board_.cpu = std::move(cpus.clock);
+    board_.cpu_governor = std::move(cpus.governor);
   }
 
   void read_rails() {

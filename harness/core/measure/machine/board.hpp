@@ -15,15 +15,11 @@
 #include <string>
 #include <vector>
 
+#include "core/measure/machine/clocks.hpp"
+#include "core/measure/machine/files.hpp"
 #include "core/measure/machine/reading.hpp"
 
 namespace attest::core {
-
-/// One clock. The floor is the lowest that its governor may choose; the cap the highest.
-struct BoardClock {
-  Reading<double> now_mhz, floor_mhz, cap_mhz;
-  Reading<bool> locked;
-};
 
 struct BoardState {
   Reading<std::string> model, module;  // "Jetson AGX Orin 64GB" is a module
@@ -33,7 +29,7 @@ struct BoardState {
   Reading<int64_t> mode;               // the id of the power mode, whose meaning differs by board
   Reading<std::string> mode_name;      // "MODE_30W"
   Reading<int64_t> multiprocessors;    // that the mode leaves
-  BoardClock gpu, memory, cpu;         // of all CPUs: the lowest clock and floor, the highest cap
+  MachineClock gpu, memory, cpu;       // of all CPUs: the lowest clock and floor, the highest cap
   Reading<std::string> gpu_governor, cpu_governor;
   Reading<double> memory_gbs;                         // that the memory's clock allows now
   Reading<double> memory_cap_gbs;                     // and that its cap allows
@@ -48,19 +44,27 @@ struct BoardState {
 };
 
 /// The state of the board whose files lie under `root`. Null: it is no Jetson.
-std::optional<BoardState> read_board(const std::filesystem::path& root = "/");
+std::optional<BoardState> read_board(const std::filesystem::path& root = machine_root());
 
 /// One line for each of the three clocks that is not locked or cannot be seen: "the clock of the
 /// GPU is not locked: 306 to 612 MHz".
 std::vector<std::string> unlocked_clocks(const BoardState& board);
-/// The command that locks them.
-inline constexpr const char* kLockClocks = "sudo nvpmodel -m MODE && sudo jetson_clocks";
+
+/// Why it is not certain that the clocks of this machine are locked, and how to lock them. Of a
+/// device with a driver of its own (not a Jetson's) nothing is said.
+struct UnlockedClocks {
+  std::vector<std::string> which;  // "the clock of the GPU is not locked: 306 to 612 MHz"
+  std::string remedy;              // a command
+};
+UnlockedClocks find_unlocked_clocks(const std::filesystem::path& root = machine_root());
 
 /// What is known, key -> text, and why the rest is not, key -> reason. No key is in both.
 struct BoardFacts {
   std::map<std::string, std::string> known, missing;
 };
 BoardFacts facts(const BoardState& board);
+/// Those that may change while attest runs.
+BoardFacts changing_facts(const BoardState& board);
 
 /// What happened between two readings. `doubts` make the times between them doubtful: another mode,
 /// other caps, a lock that was undone, throttling. `remarks` do not.

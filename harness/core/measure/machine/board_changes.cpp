@@ -30,7 +30,7 @@ class Comparer {
       doubt(fmt::format("{} changed from {} to {}", what, *was.value, *is.value));
   }
 
-  void clock(const char* name, const BoardClock& was, const BoardClock& is) {
+  void clock(const char* name, const MachineClock& was, const MachineClock& is) {
     changed(fmt::format("the highest clock in MHz of the {}", name), was.cap_mhz, is.cap_mhz);
     if (!was.locked.value || !*was.locked.value) return;
     if (!is.locked.value)

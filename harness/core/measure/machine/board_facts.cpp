@@ -8,6 +8,8 @@
 namespace attest::core {
 namespace {
 
+namespace fs = std::filesystem;
+
 // A key of a record: "CPU-therm" -> "cpu_therm".
 std::string key_of(const std::string& name) {
   std::string key = name;
@@ -30,7 +32,7 @@ class Teller {
     else
       facts_.missing[key] = reading.missing;
   }
-  void clock(const std::string& name, const BoardClock& clock) {
+  void clock(const std::string& name, const MachineClock& clock) {
     (*this)(name + "_mhz", clock.now_mhz);
     (*this)(name + "_floor_mhz", clock.floor_mhz);
     (*this)(name + "_cap_mhz", clock.cap_mhz);
@@ -51,15 +53,6 @@ class Teller {
 
   BoardFacts facts_;
 };
-
-std::string print_range(const BoardClock& clock) {
-  if (clock.floor_mhz.value && clock.cap_mhz.value && *clock.floor_mhz.value < *clock.cap_mhz.value)
-    return fmt::format("{:.0f} to {:.0f} MHz", *clock.floor_mhz.value, *clock.cap_mhz.value);
-  if (clock.now_mhz.value && clock.cap_mhz.value)
-    return fmt::format("it is at {:.0f} MHz, and {:.0f} are allowed", *clock.now_mhz.value,
-                       *clock.cap_mhz.value);
-  return "its governor may change it";
-}
 
 }  // namespace
 
@@ -82,18 +75,38 @@ BoardFacts facts(const BoardState& board) {
   return tell.take();
 }
 
+BoardFacts changing_facts(const BoardState& board) {
+  BoardFacts changing = facts(board);
+  for (std::map<std::string, std::string>* part : {&changing.known, &changing.missing})
+    std::erase_if(*part, [](const auto& fact) {
+      const std::string& key = fact.first;
+      return key == "model" || key == "module" || key == "architecture" || key == "l4t" ||
+             key == "jetpack" || key == "carveout_bytes" || key.starts_with("watts_");
+    });
+  return changing;
+}
+
 std::vector<std::string> unlocked_clocks(const BoardState& board) {
   std::vector<std::string> sentences;
   for (const auto& [name, clock] :
-       {std::pair{"GPU", &board.gpu}, {"memory", &board.memory}, {"CPUs", &board.cpu}}) {
-    if (!clock->locked.value)
-      sentences.push_back(
-          fmt::format("the clock of the {} cannot be seen ({})", name, clock->locked.missing));
-    else if (!*clock->locked.value)
-      sentences.push_back(
-          fmt::format("the clock of the {} is not locked: {}", name, print_range(*clock)));
-  }
+       {std::pair{"GPU", &board.gpu}, {"memory", &board.memory}, {"CPUs", &board.cpu}})
+    if (std::string why = why_unlocked(name, *clock); !why.empty())
+      sentences.push_back(std::move(why));
   return sentences;
+}
+
+UnlockedClocks find_unlocked_clocks(const fs::path& root) {
+  if (const std::optional<BoardState> board = read_board(root)) {
+    const std::string mode = board->mode.value ? fmt::format("{}", *board->mode.value) : "ID";
+    return {unlocked_clocks(*board),
+            fmt::format("sudo nvpmodel -m {} && sudo jetson_clocks{}", mode,
+                        board->memory.locked.value
+                            ? ""
+                            : ", and run attest as root, who alone sees the memory's clock")};
+  }
+  const std::string cpus = why_unlocked("CPUs", read_cpu_clocks(root).clock);
+  if (cpus.empty()) return {};
+  return {{cpus}, "sudo cpupower frequency-set -d F -u F, with one frequency F that all CPUs hold"};
 }
 
 }  // namespace attest::core

@@ -202,7 +202,7 @@ std::vector<Finding> diagnose_process() {
 }
 
 std::vector<Finding> diagnose() {
-  std::vector<Finding> findings = diagnose_machine("/");
+  std::vector<Finding> findings = diagnose_machine(machine_root());
   for (Finding& finding : diagnose_process()) findings.push_back(std::move(finding));
   return findings;
 }

@@ -5,6 +5,8 @@
 #include <map>
 #include <string>
 
+#include "core/measure/machine/files.hpp"
+
 namespace attest::core {
 
 /// Key -> text. Facts that cannot be read are left out.
@@ -15,11 +17,11 @@ using Facts = std::map<std::string, std::string>;
 /// "board", and "board_missing": why the rest of it is not known. Reads the files of proc, sys and
 /// etc under `root`.
 using Environment = std::map<std::string, Facts>;
-Environment read_environment(const std::filesystem::path& root = "/");
+Environment read_environment(const std::filesystem::path& root = machine_root());
 
 /// The groups "cpu" and "system" alone.
-Facts read_cpu(const std::filesystem::path& root = "/");
-Facts read_system(const std::filesystem::path& root = "/");
+Facts read_cpu(const std::filesystem::path& root = machine_root());
+Facts read_system(const std::filesystem::path& root = machine_root());
 
 /// The facts in the text of /proc/cpuinfo: vendor, model, family, model_number, stepping, microcode
 /// (x86), implementer, part (Arm), features that kernels dispatch on ("avx2 avx512f amx_bf16 ..."),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <iterator>
 #include <sstream>
 
@@ -10,6 +11,13 @@
 namespace attest::core {
 
 namespace fs = std::filesystem;
+
+bool machine_is_made_up() { return machine_root() != "/"; }
+
+fs::path machine_root() {
+  const char* given = std::getenv("ATTEST_MACHINE_ROOT");
+  return given && *given ? fs::path(given) : fs::path("/");
+}
 
 std::string read_text(const fs::path& path) { return read_reading(path).value.value_or(""); }
 

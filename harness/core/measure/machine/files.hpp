@@ -7,6 +7,12 @@
 
 namespace attest::core {
 
+/// The folder in which a machine's proc, sys and etc lie: "/", or what the variable
+/// ATTEST_MACHINE_ROOT names. Tests let it name a made-up machine.
+std::filesystem::path machine_root();
+/// Whether it is not this machine's.
+bool machine_is_made_up();
+
 /// The whole file without its final newlines, blanks and NULs (device-tree strings end in NUL).
 std::string read_text(const std::filesystem::path& path);
 /// The first number of the file.

@@ -15,6 +15,7 @@
 
 #include "core/device/device.hpp"
 #include "core/measure/machine/board.hpp"
+#include "core/measure/machine/files.hpp"
 
 namespace attest::core {
 
@@ -30,7 +31,7 @@ struct MachineState {
   std::optional<BoardState> board;  // of a Jetson
 };
 
-MachineState read_machine_state(const std::filesystem::path& root = "/");
+MachineState read_machine_state(const std::filesystem::path& root = machine_root());
 
 /// The state as key -> text, without the board's.
 std::map<std::string, std::string> facts(const MachineState& state);
