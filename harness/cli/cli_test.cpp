@@ -160,7 +160,8 @@ TEST_F(Cli, TheLineOfARecordNamesItsTokenFile) {
   const std::string line = "repro --impl naive --inputs lidar:voxel_size=0.1,file=sweep.ply";
   const std::string session = " --threads 1 'softmax seq_len_q=4 head_dim=16'";
   attest(line + " --tokens data/sweep.ply" + session + " --judge-only -o first.jsonl");
-  const json first = lines("first.jsonl").at(1);
+  EXPECT_EQ(lines("first.jsonl").at(1)["type"], "tokens");
+  const json first = lines("first.jsonl").at(2);
   EXPECT_EQ(first["verdict"], "pass") << first;
   EXPECT_THAT(std::string(first["repro"]),
               HasSubstr("--inputs lidar:voxel_size=0.1,curve=z,stage=0,first=0,file=sweep.ply "));

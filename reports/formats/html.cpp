@@ -78,6 +78,7 @@ json judgement_json(const std::string& name, const Judgement& j) {
                     {"got", core::number(j.worst->got)},
                     {"ratio", core::number(j.worst->ratio)}};
   if (j.location) one["location"] = print_location(*j.location);
+  if (j.location && j.location->map) one["map"] = core::to_json(*j.location->map);
   if (j.guess) one["guess"] = *j.guess;
   return one;
 }
@@ -177,6 +178,8 @@ json record_json(const Record& r, size_t run) {
   for (const core::FillRecord& fill : r.fills) {
     json judged = judgement_json(fill.fill, fill.judgement);
     judged["outputs"] = fill.outputs_hash;
+    if (one.contains("mapped")) judged.erase("map");  // one picture a record is enough
+    if (judged.contains("map")) one["mapped"] = true;
     one["fills"].push_back(std::move(judged));
   }
   for (const core::RelationRecord& relation : r.relations)
@@ -188,12 +191,15 @@ json record_json(const Record& r, size_t run) {
 }
 
 json run_json_of(const Results& run) {
+  json tokens = json::object();
+  for (const auto& [inputs, picture] : run.tokens) tokens[inputs] = core::to_json(picture);
   return {{"file", file_name(run)},
           {"command", run.header.command},
           {"started", run.header.started},
           {"machine", machine(run, "cpu")},
           {"free_bytes", std::strtod(fact(run, "memory", "available_bytes").c_str(), nullptr)},
           {"commit", fact(run, "build", "commit")},
+          {"tokens", std::move(tokens)},
           {"never_judged", run.closing.never_judged},
           {"environment", run.header.environment}};
 }
@@ -223,6 +229,7 @@ json page_data(const Input& input) {
     for (const Record& record : run.records) {
       if (!shown.contains(&record)) continue;
       json one = record_json(record, data["runs"].size());
+      if (run.tokens.contains(record.inputs)) one["inputs"] = record.inputs;
       const bool smallest = record.sweep && record.sweep->over.empty();  // for the launch cost
       const std::string rest = fmt::format("{} {} {} {}", data["runs"].size(), record.suite,
                                            smallest, without_tokens(record.spec));

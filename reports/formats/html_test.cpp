@@ -207,6 +207,7 @@ TEST(Html, ChartsUseTheFieldsOfTheirColumns) {
                                 "share"},                            // of the transform
         used;
     for (const json& column : chart["columns"]) known.insert(column["field"]);
+    for (const json& column : chart.value("optional", json::array())) known.insert(column["field"]);
     if (chart.contains("front")) known.insert("front");
     const json flat = chart["spec"].flatten();
     for (const auto& [key, value] : flat.items())

@@ -3,9 +3,9 @@
 
 usage: browser_test.py PAGE TABLES FOLDER ATTEST AXE [--no-vega]
 TABLES is the page that --no-charts writes. FOLDER has choices.html, the page of first.jsonl and
-second.jsonl (questions.py), scaling.html, energy.html, and history.html (history_runs.py);
-screenshots and the PDF are kept there. ATTEST is the program, AXE the script axe.min.js; if it is
-not there, that check is left out.
+second.jsonl (questions.py), scaling.html, energy.html, tokens.html, and history.html
+(history_runs.py); screenshots and the PDF are kept there. ATTEST is the program, AXE the script
+axe.min.js; if it is not there, that check is left out.
 --no-vega: the build had no Vega, so PAGE has tables, too.
 Exit code 77 (skipped): python3-selenium, chromium or chromium-driver is not there.
 """
@@ -268,6 +268,74 @@ def look_at_samples(browser, dialog):
     assert "the deadline of 10.0" in dialog.text or "deadline 10.0" in dialog.text, dialog.text
 
 
+def look_at_free_memory(browser):
+    """A line across each picture of the memory chart, above all marks; none is taken for one."""
+    lines = browser.execute_script("""
+        const found = document.querySelectorAll("#chart-memory svg .mark-rule.role-mark line");
+        return [...found].map(line => line.getBoundingClientRect().y);""")
+    marks = points(browser, chart_of(data_of(browser), "memory"))
+    panels = {mark["label"].split("; ")[0].split()[-2] for mark in marks}
+    assert len(lines) == len(panels), (lines, panels)
+    assert max(lines) < min(mark["y"] for mark in marks), (lines, marks)
+    text = browser.find_element(By.CSS_SELECTOR, "#chart-memory svg").text
+    assert "free when the run began" in text, text
+
+
+def look_at_errors(browser, page):
+    """The picture of a wrong output: a rectangle for each run of equal cells, over what it says."""
+    browser.get("file://" + page)
+    records = data_of(browser)["records"]
+    number, fill = next((number, fill) for number, record in enumerate(records)
+                        for fill in record.get("fills", []) if "map" in fill)
+    cells = fill["map"]["cells"]
+    browser.get(f"file://{page}#record-{number}")
+    browser.refresh()
+    picture = browser.find_element(By.CSS_SELECTOR, "dialog svg.errors")
+    assert fill["location"] in picture.get_attribute("aria-label")
+    shown = [(part.get_attribute("class"), part.get_attribute("textContent"),
+              part.rect["width"] / picture.rect["width"])
+             for part in picture.find_elements(By.TAG_NAME, "rect")]
+    last = len(cells[0]) - 1
+    assert cells == ["." * last + "x"] * 2, "the golden results lack the last row of two heads"
+    for head in range(2):
+        right, wrong = shown[2 * head], shown[2 * head + 1]
+        assert right[:2] == (
+            "right", f"query 0 to {last - 1}, batch x head {head}: within the gate"), right
+        assert wrong[:2] == (
+            "wrong", f"query {last}, batch x head {head}: not finite, or beyond all measure"), wrong
+        assert abs(right[2] - last / (last + 1)) < 0.02 and wrong[2] < 0.03, shown
+    browser.get("file://" + page)
+    browser.refresh()
+
+
+def look_at_tokens(browser, page):
+    """The sweep of a record, cell by cell, and the windows of a grid."""
+    browser.get("file://" + page)
+    records = data_of(browser)["records"]
+    for kind in ("sweep", "grid"):
+        number = next(n for n, r in enumerate(records) if
+                      ("inputs" in r if kind == "sweep" else "window_height" in r["spec"]))
+        browser.get(f"file://{page}#record-{number}")
+        browser.refresh()
+        view = browser.find_element(By.CSS_SELECTOR, "dialog svg.tokens")
+        shown = [[float(part.get_attribute(key)) for key in ("x", "y", "width", "height")] +
+                 [part.get_attribute("fill")] for part in view.find_elements(By.TAG_NAME, "rect")]
+        label = view.get_attribute("aria-label")
+        if kind == "sweep":
+            assert label.startswith("2,592 tokens of the sweep from above, 4 x 2 m"), label
+            # Patches of 1,296 tokens: the first two cells are of one, the third of another.
+            assert [cell[:4] for cell in shown] == [[0, 0, 1, 1], [2, 0, 1, 1], [1, 1, 1, 1]], shown
+            assert shown[0][4] == shown[1][4] != shown[2][4], shown
+            continue
+        # 4 x 6 tokens in windows of 2 x 3, shifted by 1 x 0: the window of the first row is cut.
+        assert "4 x 6 tokens in windows of 2 x 3, shifted by 1 x 0" in label, label
+        assert len(shown) == 6 and len({cell[4] for cell in shown}) == 4, shown
+        colour = {tuple(cell[:4]): cell[4] for cell in shown}
+        assert colour[0, 0, 3, 1] == colour[0, 3, 3, 1] != colour[3, 0, 3, 1], shown
+    browser.get("file://" + page)
+    browser.refresh()
+
+
 def look_at_roofline(browser):
     """The share of a record, and what binds."""
     record = data_of(browser)["records"][0]
@@ -504,8 +572,10 @@ def main():
         if has_vega:
             look_at_charts(browser)
             use_chart(browser, folder)
+            look_at_free_memory(browser)
         look_at_axes(browser)
         look_at_memory(browser)
+        look_at_errors(browser, page)
         look(browser, page, folder)
         check_access(browser, page, axe)
         print_page(browser, folder)
@@ -514,11 +584,13 @@ def main():
         choices, scaling, energy, history = (
             os.path.abspath(os.path.join(folder, name))
             for name in ("choices.html", "scaling.html", "energy.html", "history.html"))
+        tokens = os.path.abspath(os.path.join(folder, "tokens.html"))
         look_at_scaling(browser, scaling)
         look_at_energy(browser, energy, folder, axe, has_vega)
+        look_at_tokens(browser, tokens)
         look_at_history(browser, history, folder, axe)
         allowed = ("file://" + page, "file://" + tables, "data:text/csv", "file://" + choices,
-                   "file://" + scaling, "file://" + energy, "file://" + history)
+                   "file://" + scaling, "file://" + energy, "file://" + history, "file://" + tokens)
         assert all(url.startswith(allowed) for url in requests(browser))
         errors = browser.get_log("browser")
         assert not errors, errors

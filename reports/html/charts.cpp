@@ -27,11 +27,11 @@ json axis(const char* field, const char* title, const char* format = "~g") {
 json by_impl() { return {{"field", "impl"}, {"type", "nominal"}, {"title", nullptr}}; }
 
 /// One picture for each dtype and machine, whose records may be compared. Layers that show records
-/// get `x` and the implementation's colour, unless they have a colour.
+/// get `x` and the implementation's colour, unless they have their own.
 json by_panel(json layers, const json& x) {
   for (json& layer : layers) {
     if (layer.contains("data")) continue;
-    layer["encoding"]["x"] = x;
+    layer["encoding"].emplace("x", x);
     layer["encoding"].emplace("color", by_impl());
   }
   return {{"data", {{"name", "rows"}}},
@@ -105,17 +105,40 @@ json time_chart() {
           {"spec", curves("median", "median, ms", "low", "high")}};
 }
 
+/// A dashed line at the memory that the machine of a picture had free, with a word on it.
+json free_memory() {
+  const json at{{"field", "free"}, {"aggregate", "max"}, {"type", "quantitative"}};
+  const json ink{{"value", "currentColor"}};
+  const json known{{"filter", {{"field", "free"}, {"valid", true}}}};
+  return json::array(
+      {{{"transform", {known}},
+        {"mark", mark("rule", {{"strokeDash", {4, 3}}, {"aria", false}})},
+        {"encoding",
+         {{"y", at}, {"x", {{"value", 0}}}, {"x2", {{"value", "width"}}}, {"color", ink}}}},
+       {{"transform", {known}},
+        {"mark", mark("text", {{"align", "left"},
+                               {"baseline", "top"},
+                               {"dy", 3},
+                               {"text", "free when the run began"},
+                               {"aria", false}})},
+        {"encoding", {{"y", at}, {"x", {{"value", 4}}}, {"color", ink}}}}});
+}
+
 json memory_chart() {
+  json spec = curves("used", "memory, MiB");
+  for (json& layer : free_memory()) spec["spec"]["layer"].push_back(std::move(layer));
   return {{"id", "memory"},
           {"section", "memory"},
           {"title", "Memory by number of tokens"},
           {"about",
            "The most that was measured beyond the tensors. Lines join problems that differ only in "
-           "their tokens. What takes none is left out: the axis is logarithmic."},
+           "their tokens. What takes none is left out: the axis is logarithmic. The dashed line is "
+           "what the host had free when the run began, tensors included."},
           {"columns",
            {column("tokens", "tokens", "tokens"),
             column("used", "memory, MiB", "memory.used", kMebibytes)}},
-          {"spec", curves("used", "memory, MiB")}};
+          {"optional", {column("free", "free, MiB", "memory.free", kMebibytes)}},
+          {"spec", std::move(spec)}};
 }
 
 /// Periods of the sensors of a vehicle, in milliseconds; as many as have room for their words.
@@ -264,11 +287,10 @@ json chart_config() {
         {"symbolOpacity", 1},
         {"orient", "bottom"},
         {"labelLimit", 240}}},
-      // At least 3 to 1 against the light and the dark ground; after Okabe and Ito, for readers who
-      // do not tell red from green.
+      // Readers who see no red, no green or no blue tell these apart, too (palette_test.cpp).
       {"range",
        {{"category",
-         {"#0072b2", "#d55e00", "#008f68", "#b85c94", "#9a7400", "#2f8fc4", "#7d6bc4", "#7a7a7a"}},
+         {"#0072b2", "#d55e00", "#656955", "#9174fb", "#a39165", "#84567c", "#c67f94", "#975225"}},
         {"symbol",
          {"circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right",
           "triangle-left"}}}}};

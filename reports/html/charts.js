@@ -23,7 +23,8 @@ function setUpCharts(charts, config, {make, table}) {
       if (chart.passing && record.verdict !== "pass") continue;
       const row = {impl: record.impl, title: record.title, dtype: record.dtype,
         panel: record.panel, series: record.impl + " " + record.series};
-      for (const {field, from, factor} of chart.columns) {
+      const optional = chart.optional || [];  // a record may lack these figures
+      for (const {field, from, factor} of [...chart.columns, ...optional]) {
         const value = from.split(".").reduce((at, key) => at && at[key], record);
         row[field] = typeof value === "number" ? value * factor : NaN;
       }

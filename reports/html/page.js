@@ -14,6 +14,9 @@
     record.max_ratio = number(record.max_ratio);
     record.rms_ratio = number(record.rms_ratio);
     record.title = [record.suite, record.name].filter(Boolean).join("/");
+    // A device has a memory of its own, whose free part records do not have.
+    const free = data.runs[record.run].free_bytes;
+    if (record.device === "cpu" && free > 0) record.memory.free = free;
     if (record.roofline && record.time) {  // operations a second: reached, and at most
       record.roofline.rate = record.flops / record.time.median * 1e9;
       record.roofline.roof = record.roofline.rate / record.roofline.share;
@@ -127,29 +130,122 @@
     ], list);
     return place;
   }
+  function shape(tag, attributes, ...children) {  // a part of an SVG picture
+    const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+    element.append(...children);
+    return element;
+  }
+  // Where the errors of an output lie: its rows across, batches and heads down.
+  function errorMap(fill) {
+    const map = fill.map;
+    const columns = Math.max(...map.cells.map(line => line.length));
+    const width = 640 / columns, height = Math.max(6, Math.min(16, 160 / map.cells.length));
+    const start = (cell, cells, all) => Math.ceil(cell * all / cells);  // its least index
+    const span = (from, to) => to > from ? `${from} to ${to}` : String(from);
+    const words = grade => grade === "." ? "within the gate" : grade === "x"
+      ? "not finite, or beyond all measure" : `up to ${grouped(10 ** grade)} times the gate`;
+    const picture = shape("svg", {viewBox: `0 0 640 ${height * map.cells.length}`, role: "img",
+      "aria-label": "Where the errors lie: " + fill.location, class: "errors"});
+    map.cells.forEach((line, y) => {
+      for (const run of line.matchAll(/(.)\1*/g)) {  // equal neighbours are drawn as one
+        const grade = run[1], length = run[0].length, lines = map.cells.length;
+        if (grade === " ") continue;
+        const title = `${map.across} ` + span(start(run.index, columns, map.columns),
+          start(run.index + length, columns, map.columns) - 1) + (map.down
+          ? `, ${map.down} ${span(start(y, lines, map.lines), start(y + 1, lines, map.lines) - 1)}`
+          : "") + ": " + words(grade);
+        picture.append(shape("rect", {x: run.index * width, y: y * height, width: length * width,
+          height: height - 1, class: grade === "." ? "right" : "wrong",
+          "fill-opacity": grade === "." || grade === "x" ? 1 : 0.35 + 0.06 * grade},
+        shape("title", {}, title)));
+      }
+    });
+    const shared = map.columns > columns || map.lines > map.cells.length
+      ? " Neighbours share a cell; the worst is shown." : "";
+    return make("figure", {class: "chart"}, make("figcaption", {class: "soft"},
+      `Where the errors lie, on ${fill.name}: across, ${map.across} 0 to ${map.columns - 1}` +
+      (map.down ? `; down, ${map.down} 0 to ${map.lines - 1}` : "") +
+      ". Grey is within the gate. Red is wrong, and the stronger, the further off. Nothing was " +
+      "judged where it is blank." + shared), picture);
+  }
+  // Neighbouring numbers get colours that are far apart.
+  const colourOf = index => `hsl(${index * 137.5 % 360} 65% 50%)`;
+  const numberIn = (spec, field) => {
+    const found = new RegExp(`(?:^| )${field}=(\\d+)`).exec(spec);
+    return found ? Number(found[1]) : 0;
+  };
+  // The tokens of a sweep from above, coloured by patch or by their order along the curve.
+  function sweepView(record) {
+    const picture = data.runs[record.run].tokens[record.inputs];
+    if (!picture) return "";
+    const patch = numberIn(record.spec, "patch_size");
+    const places = 36 * 36, lines = picture.cells.length, columns = picture.cells[0].length / 2;
+    const metres = cells => (cells * picture.cell_metres).toFixed(0);
+    const words = `${grouped(picture.tokens)} tokens of the sweep from above, ` +
+      `${metres(columns)} x ${metres(lines)} m, ` +
+      (patch ? `coloured by patches of ${grouped(patch)} tokens`
+        : "coloured by their order along the curve, from blue over green to red");
+    const view = shape("svg", {viewBox: `0 0 ${columns} ${lines}`, role: "img", "aria-label": words,
+      class: "tokens"});
+    picture.cells.forEach((line, y) => {
+      for (let x = 0; x < columns; ++x) {
+        const place = parseInt(line.slice(2 * x, 2 * x + 2), 36);
+        if (Number.isNaN(place)) continue;
+        const fill = patch ? colourOf(Math.floor(place * picture.tokens / places / patch))
+          : `hsl(${230 * (1 - place / places)} 75% 48%)`;
+        view.append(shape("rect", {x, y, width: 1, height: 1, fill}));
+      }
+    });
+    return make("figure", {class: "chart"}, make("figcaption", {class: "soft"}, "The inputs: ",
+      words, "; a cell shows its first token, and the outermost tokens are left out."), view);
+  }
+  // A grid of tokens, coloured by window.
+  function gridView(record) {
+    const field = name => numberIn(record.spec, name);
+    const height = field("grid_height"), width = field("grid_width");
+    if (!height || !width) return "";
+    // Runs of neighbours in one window: [first, end, window].
+    const runs = (size, window, shift) => {
+      const found = [];
+      for (let at = 0; at < size; ++at) {
+        const own = Math.floor(((at - shift) % size + size) % size / window);
+        if (found.length && found[found.length - 1][2] === own) found[found.length - 1][1] = at + 1;
+        else found.push([at, at + 1, own]);
+      }
+      return found;
+    };
+    const across = width / field("window_width");
+    const words = `a grid of ${height} x ${width} tokens in windows of ` +
+      `${field("window_height")} x ${field("window_width")}` + (field("shift_y") || field("shift_x")
+      ? `, shifted by ${field("shift_y")} x ${field("shift_x")}: parts of one colour are one window`
+      : "");
+    const view = shape("svg", {viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": words,
+      class: "tokens"});
+    for (const [top, bottom, row] of runs(height, field("window_height"), field("shift_y")))
+      for (const [left, right, column] of runs(width, field("window_width"), field("shift_x")))
+        view.append(shape("rect", {x: left, y: top, width: right - left, height: bottom - top,
+          fill: colourOf(row * across + column)}));
+    return make("figure", {class: "chart"},
+      make("figcaption", {class: "soft"}, "The inputs: ", words), view);
+  }
   // The samples' distribution: a bar for each of 64 intervals, and a line at Decide's deadline.
   function histogramOf(record) {
     const found = record.time && record.time.histogram;
     if (!found || found.to <= found.from) return "";
-    const draw = (tag, attributes, ...children) => {
-      const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-      for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-      element.append(...children);
-      return element;
-    };
     const most = Math.max(...found.counts), deadline = asked().deadline_ns;
     const label = `${record.time.samples} samples from ${time(found.from)} to ${time(found.to)}`;
-    const picture = draw("svg", {viewBox: "0 0 640 128", role: "img", "aria-label": label,
+    const picture = shape("svg", {viewBox: "0 0 640 128", role: "img", "aria-label": label,
       class: "histogram"});
-    found.counts.forEach((count, bin) => picture.append(draw("rect", {x: bin * 10 + 1, width: 8,
+    found.counts.forEach((count, bin) => picture.append(shape("rect", {x: bin * 10 + 1, width: 8,
       y: 100 - count / most * 96, height: count / most * 96})));
-    picture.append(draw("line", {x1: 0, x2: 640, y1: 100, y2: 100}));
-    picture.append(draw("text", {x: 0, y: 122}, time(found.from)),
-      draw("text", {x: 640, y: 122, "text-anchor": "end"}, time(found.to)));
+    picture.append(shape("line", {x1: 0, x2: 640, y1: 100, y2: 100}));
+    picture.append(shape("text", {x: 0, y: 122}, time(found.from)),
+      shape("text", {x: 640, y: 122, "text-anchor": "end"}, time(found.to)));
     const at = deadline === null ? -1 : (deadline - found.from) / (found.to - found.from) * 640;
     if (at >= 0 && at <= 640)
-      picture.append(draw("line", {x1: at, x2: at, y1: 0, y2: 100, class: "deadline"}),
-        draw("text", {x: at > 320 ? at - 4 : at + 4, y: 12,
+      picture.append(shape("line", {x1: at, x2: at, y1: 0, y2: 100, class: "deadline"}),
+        shape("text", {x: at > 320 ? at - 4 : at + 4, y: 12,
           "text-anchor": at > 320 ? "end" : "start"}, "deadline " + time(deadline)));
     const where = deadline === null || (at >= 0 && at <= 640) ? ""
       : `; the deadline of ${time(deadline)} lies ${at < 0 ? "before" : "beyond"} all of them`;
@@ -194,6 +290,7 @@
     for (const line of record.lines || []) say("Frames and energy", line);
     say("Declared arithmetic", record.arithmetic);
     say("Problem", record.spec);
+    say("Inputs", record.inputs);
     say("Plugin", `${record.plugin} ${record.hash}`);
     say("Run", `${run.file}, ${run.started}, commit ${run.commit}`);
     for (const note of record.notes || []) say("Note", note);
@@ -201,7 +298,8 @@
     dialog.replaceChildren(
       make("button", {type: "button", onclick: () => dialog.close()}, "Close"),
       make("h2", {}, `${record.title} ${record.dtype} ${record.impl}: `, word(record)), ...lines,
-      histogramOf(record),
+      ...(record.fills || []).filter(fill => fill.map).map(errorMap), histogramOf(record),
+      sweepView(record), gridView(record),
       judgements(record.fills, "Inputs"), judgements(record.relations, "Relations between runs"),
       make("h2", {}, "Repeat"), copied(record.repro),
       record.code ? make("p", {}, "What to do: ", make("code", {}, "attest explain " + record.code))
@@ -418,12 +516,8 @@
     const found = value(record);
     return found === null || found === undefined || Number.isNaN(found) ? "" : print(found);
   }});
-  // A device has a memory of its own, whose free part records do not have.
-  const shareOfFree = record => {
-    const free = data.runs[record.run].free_bytes;
-    return record.device === "cpu" && free > 0
-      ? (record.memory.tensors + memoryOf(record)) / free : null;
-  };
+  const shareOfFree = record => record.memory.free
+    ? (record.memory.tensors + memoryOf(record)) / record.memory.free : null;
   const problemOf = record =>
     JSON.stringify([record.run, record.title, record.dtype, record.spec]);
   // Maps each problem to the median of an implementation. Of several records the last one counts.

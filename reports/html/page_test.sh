@@ -20,6 +20,7 @@ rm -f "$folder/history.sqlite"
   --no-charts -o "$folder/history.html"
 "$build/bin/attest" report "$folder/scaling.jsonl" --no-charts -o "$folder/scaling.html"
 "$build/bin/attest" report "$folder/energy.jsonl" -o "$folder/energy.html"
+"$build/bin/attest" report "$folder/tokens.jsonl" --no-charts -o "$folder/tokens.html"
 vega=()
 if ! grep -q '<script id="vega">' "$folder/page.html"; then
   echo "NOT TESTED: charts, because the build has no Vega (scripts/charts.sh)"

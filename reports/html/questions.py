@@ -5,7 +5,7 @@ usage: questions.py write GOLDEN FOLDER
 Writes FOLDER/first.jsonl and FOLDER/second.jsonl: results of two machines, made from the record of
 GOLDEN that was timed first. browser_test.py asks the page and the command. FOLDER/scaling.jsonl has
 two implementations that cross at 2,000 tokens. FOLDER/energy.jsonl has GOLDEN's records with the
-energy of a run.
+energy of a run, FOLDER/tokens.jsonl with a sweep and a grid.
 """
 import copy
 import json
@@ -112,6 +112,21 @@ def write_energy(golden, path):
             file.write(json.dumps(line) + "\n")
 
 
+def write_tokens(golden, path):
+    """The first record has a sweep in patches, the second a grid in shifted windows."""
+    with open(golden, encoding="utf-8") as file:
+        lines = [json.loads(line) for line in file]
+    picture = dict(type="tokens", inputs="lidar:curve=z", tokens=2592, cell_metres=1.0,
+                   cells=["00  0a  ", "  i0    "])
+    first, second = [line for line in lines if line["type"] == "result"][:2]
+    first.update(inputs=picture["inputs"], spec=first["spec"] + " patch_size=1296")
+    second["spec"] = ("softmax seq_len_q=24 head_dim=16 grid_height=4 grid_width=6 "
+                      "window_height=2 window_width=3 shift_y=1")
+    with open(path, "w", encoding="utf-8") as file:
+        for line in [lines[0], picture, *lines[1:]]:
+            file.write(json.dumps(line) + "\n")
+
+
 def questions(cases):
     """200 questions, of which each five share their limits: (limits, five cases)."""
     draw = random.Random(7)
@@ -158,3 +173,4 @@ if __name__ == "__main__":
     write(*sys.argv[2:4])
     write_scaling(sys.argv[2], os.path.join(sys.argv[3], "scaling.jsonl"))
     write_energy(sys.argv[2], os.path.join(sys.argv[3], "energy.jsonl"))
+    write_tokens(sys.argv[2], os.path.join(sys.argv[3], "tokens.jsonl"))

@@ -145,10 +145,10 @@ Command add_choose(CLI::App& program) {
               "the slowest time seen, warm or cold, may take so long", 1e-9, 1e6);
   add_bytes(*command, "--memory", arguments->memory_bytes,
             "the measured memory beyond the tensors may be so much", 1);
-  command
-      ->add_option("--max-error-ratio", arguments->max_error_ratio,
-                   "the largest error may be this share of its gate")
-      ->check(CLI::Range(0.0, 1.0))
+  add_number(
+      *command, "--max-error-ratio",
+      [arguments](double share) { arguments->max_error_ratio = share; },
+      "the largest error may be this share of its gate", 0, 1)
       ->type_name("SHARE");
   command->add_option("--format", arguments->format, "text, or json for programs")
       ->check(CLI::IsMember({"text", "json"}))

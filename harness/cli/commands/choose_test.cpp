@@ -45,6 +45,11 @@ TEST(Choose, ExitCodesFailSafe) {
   EXPECT_THAT(unknown.text, HasSubstr("--case nowhere: matches none of: "));
   EXPECT_EQ(choose("--tokens 0").code, 64);
   EXPECT_EQ(choose("--deadline soon").code, 64);
+  for (const char* share : {"nan", "1.5", "-0.1", "half"}) {
+    const Outcome wrong = choose(std::string("--max-error-ratio=") + share);
+    EXPECT_EQ(wrong.code, 64) << share;
+    EXPECT_THAT(wrong.text, HasSubstr("must be a number from 0 to 1"));
+  }
 }
 
 nlohmann::json choose_json(const std::string& arguments) {
@@ -67,6 +72,21 @@ TEST(Choose, WritesJsonAsItsSchemaSays) {
   for (const char* arguments :
        {"", "--tokens 1k --deadline 50ms", "--max-error-ratio 0.1 --memory 1MiB"})
     EXPECT_EQ(schema.errors(choose_json(arguments)), "") << arguments;
+}
+
+// An answer names an implementation exactly if there is one to take.
+TEST(Choose, TheSchemaRefusesAnAnswerThatContradictsItself) {
+  const testing::JsonSchema schema("reports/choice.schema.json");
+  const nlohmann::json document = choose_json("--case 'vit_b*' --deadline 50ms");
+  ASSERT_EQ(document["choices"][0]["answer"], "use");
+  for (const auto& [key, value] : {std::pair<const char*, nlohmann::json>{"best", nullptr},
+                                   {"threads", nullptr},
+                                   {"answer", "none"},
+                                   {"answer", "perhaps"}}) {
+    nlohmann::json wrong = document;
+    wrong["choices"][0][key] = value;
+    EXPECT_NE(schema.errors(wrong), "") << key << " " << value;
+  }
 }
 
 }  // namespace

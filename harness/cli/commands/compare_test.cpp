@@ -66,6 +66,7 @@ TEST_F(Compare, ExitCodesSayWhatIsWorse) {
   EXPECT_EQ(json::parse(text("c.json"))["cases"][0]["time"]["change"], "SLOWER");
   EXPECT_EQ(compare("--floor 5 b.jsonl a.jsonl").code, 0) << "faster is not worse";
   EXPECT_EQ(compare("--floor 5% a.jsonl --after b.jsonl").code, 2);
+  EXPECT_EQ(compare("--floor nan a.jsonl b.jsonl").code, 64);
 
   change([](json& line) {
     line["memory"]["workspace_bytes"] = 1 << 30;

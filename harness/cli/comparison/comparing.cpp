@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "cli/exit_code.hpp"
+#include "cli/options/quantity_options.hpp"
 #include "cli/output/progress.hpp"
 #include "reports/compare/comparison_text.hpp"
 
@@ -20,12 +21,12 @@ std::string drop_percent_sign(std::string& text) {
 }  // namespace
 
 void Comparing::add_to(CLI::App& command) {
-  command
-      .add_option("--floor", floor_percent,
-                  "percent by which launches of one build differ on this machine (A/A); only a "
-                  "larger change counts, and only above 1 %")
+  add_number(
+      command, "--floor", [this](double percent) { floor_percent = percent; },
+      "percent by which launches of one build differ on this machine (A/A); only a larger "
+      "change counts, and only above 1 %",
+      0.01, 1000)
       ->transform(CLI::Validator(drop_percent_sign, ""))
-      ->check(CLI::Range(0.01, 1000.0))
       ->type_name("PERCENT");
   floors_.add_to(command);
   command

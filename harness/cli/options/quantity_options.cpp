@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+#include <utility>
+
+#include "core/inputs/formats/bytes.hpp"
 #include "core/problem/quantities.hpp"
 #include "core/tensor/error.hpp"
 
@@ -45,6 +49,21 @@ CLI::Option* add_bytes(CLI::App& command, const std::string& name, uint64_t& byt
       },
       help);
   return option->type_name("SIZE");
+}
+
+CLI::Option* add_number(CLI::App& command, const std::string& name,
+                        std::function<void(double)> take, const std::string& help, double least,
+                        double most) {
+  return command.add_option_function<std::string>(
+      name,
+      [=, take = std::move(take)](const std::string& text) {
+        const std::optional<double> value = core::parse_number<double>(text);
+        if (!value || !(*value >= least && *value <= most))  // NaN is neither
+          throw CLI::ValidationError(name, fmt::format("{}: must be a number from {} to {}",
+                                                       in_quotes(text), least, most));
+        take(*value);
+      },
+      help);
 }
 
 std::string quantity_help() {

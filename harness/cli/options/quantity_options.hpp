@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 namespace attest::cli {
@@ -15,6 +16,12 @@ CLI::Option* add_seconds(CLI::App& command, const std::string& name, double& sec
 /// Adds an option that reads a size (core::parse_bytes) of at least `least` bytes.
 CLI::Option* add_bytes(CLI::App& command, const std::string& name, uint64_t& bytes,
                        const std::string& help, uint64_t least);
+
+/// Adds an option that reads a number from `least` to `most` and passes it to `take`. Not a number
+/// (nan) is refused.
+CLI::Option* add_number(CLI::App& command, const std::string& name,
+                        std::function<void(double)> take, const std::string& help, double least,
+                        double most);
 
 /// The lines of a help text that say how times, sizes and counts are written.
 std::string quantity_help();

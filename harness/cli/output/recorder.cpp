@@ -78,6 +78,7 @@ core::Results Recorder::results(const std::vector<core::Record>& records, bool c
   results.path = options_.results_path();
   results.header = header_;
   results.records = records;
+  results.tokens = tokens_;
   results.begun = true;
   results.complete = complete;
   return results;
@@ -85,6 +86,11 @@ core::Results Recorder::results(const std::vector<core::Record>& records, bool c
 
 void Recorder::expect(size_t more) {
   if (progress_) progress_->expect(more);
+}
+
+void Recorder::tokens(const core::TokenPicture& picture) {
+  tokens_.try_emplace(picture.inputs, picture);
+  if (results_) results_->write(to_json(picture));
 }
 
 void Recorder::starting(const std::string& what) {

@@ -1,7 +1,10 @@
 // The sink of the commands that judge: writes records to the results file and prints them as rows
 // of a table.
 #pragma once
+#include <map>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "cli/options/judging_options.hpp"
 #include "cli/output/progress.hpp"
@@ -22,6 +25,7 @@ class Recorder : public core::Sink {
            const core::Session& session);
 
   void starting(const std::string& what) override;
+  void tokens(const core::TokenPicture& picture) override;
   const core::Record* earlier(const core::CaseKey& key) override;
   void finished(const core::Job& job, const core::Registry::Entry* entry,
                 core::Record& record) override;
@@ -46,7 +50,8 @@ class Recorder : public core::Sink {
   const JudgingOptions& options_;
   const core::Implementations& implementations_;
   core::EarlierResults earlier_;
-  std::optional<core::Probe> probe_;  // of the machine, where a header has it
+  std::map<std::string, core::TokenPicture> tokens_;  // by their inputs
+  std::optional<core::Probe> probe_;                  // of the machine, where a header has it
   core::Header header_;
   std::optional<ResultsFile> results_;
   std::optional<Progress> progress_;

@@ -125,6 +125,9 @@ Tokens load_lidar(const TokenSource& source) {
   tokens.count = int64_t(rows.size());
   tokens.feature_dim = kLidarFeatures;
   tokens.features = lidar_features(voxels, rows);
+  for (const int32_t row : rows)
+    tokens.positions.push_back(
+        {voxels.positions[size_t(row)][0], voxels.positions[size_t(row)][1]});
   tokens.source += fmt::format(
       ": {} points{}, {} voxels of {:g} m", cloud.size(),
       cloud.dropped ? fmt::format(" ({} without coordinates dropped)", cloud.dropped) : "",

@@ -1,6 +1,7 @@
 // From a sweep or an image to the rows of Q, K and V: sources of tokens, their features, and the
 // projection.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -44,8 +45,9 @@ struct Tokens {
   std::vector<float> features;  ///< [count, feature_dim], each channel of mean 0 and variance 1
                                 ///< over the tokens (constant channels: 0)
   std::vector<int32_t> order;   ///< [count] the storage row at place i along the curve; images: i
-  std::string source;           ///< a line for the record: file without its folder, points, voxels
-  uint64_t file_hash = 0;       ///< of the file's bytes, or of the built-in points or pixels
+  std::vector<std::array<float, 2>> positions;  ///< [count] x and y, metres; images: empty
+  std::string source;      ///< a line for the record: file without its folder, points, voxels
+  uint64_t file_hash = 0;  ///< of the file's bytes, or of the built-in points or pixels
 };
 
 /// Reads the file, makes voxels or patches, and orders them. Throws Error as read_points, voxelise

@@ -3,13 +3,16 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <utility>
 
 #include "core/judge/element.hpp"
+#include "core/judge/error_map.hpp"
 #include "core/judge/gates.hpp"
 #include "core/judge/index_words.hpp"
+#include "core/tensor/constants.hpp"
 
 namespace attest::core {
 namespace {
@@ -18,29 +21,33 @@ namespace {
 // element.
 class Survey {
  public:
-  explicit Survey(const TensorSpec& spec) : spec_(spec) {
+  Survey(const TensorSpec& spec, int leading) : spec_(spec), map_(spec, leading) {
     for (int axis = 0; axis < spec.rank; ++axis) {
       judged_.emplace_back(size_t(spec.dim[axis]));
       wrong_.emplace_back(size_t(spec.dim[axis]));
     }
   }
 
-  // `wrong`: which elements of the chunk are, [rows, width].
-  void add(const Expected& chunk, const std::vector<bool>& wrong) {
+  // `errors`: of the chunk's elements, [rows, width], as shares of their gates.
+  void add(const Expected& chunk, const std::vector<double>& errors) {
     for (size_t r = 0; r < chunk.rows.size(); ++r) {
       ++rows_;
       elements_ += chunk.width;
       const std::vector<int64_t> index = row_index(spec_, chunk.leading, chunk.rows[r]);
       for (int axis = 0; axis < chunk.leading; ++axis) judge(axis, index[size_t(axis)]);
       int64_t found = 0;
+      double worst = 0;
       for (int64_t e = 0; e < chunk.width; ++e) {
         if (chunk.leading < spec_.rank) judge(chunk.leading, e);
-        if (!wrong[r * size_t(chunk.width) + size_t(e)]) continue;
+        const double error = errors[r * size_t(chunk.width) + size_t(e)];
+        worst = std::max(worst, error);
+        if (error <= 1) continue;
         ++found;
         note(index, chunk.leading, e);
       }
       wrong_elements_ += found;
       wrong_rows_ += found > 0;
+      map_.add(index, worst);
     }
   }
 
@@ -54,7 +61,8 @@ class Survey {
                       .wrong_rows = wrong_rows_,
                       .first = first_,
                       .last = last_,
-                      .parts = {}};
+                      .parts = {},
+                      .map = map_.map(operation, role)};
     for (int axis = 0; axis < spec_.rank; ++axis)
       if (std::string words = describe_indices(judged_[size_t(axis)], wrong_[size_t(axis)]);
           !words.empty())
@@ -76,27 +84,31 @@ class Survey {
   std::vector<std::vector<bool>> judged_, wrong_;  // [axis][index]
   int64_t elements_ = 0, wrong_elements_ = 0, rows_ = 0, wrong_rows_ = 0;
   std::vector<int64_t> first_, last_;
+  ErrorMapBuilder map_;
 };
 
-// Which elements of a chunk are wrong by themselves, [rows, width].
-std::vector<bool> wrong_elements(const Tensor& tensor, const Expected& chunk) {
+// The error of each element of a chunk as a share of its gate, [rows, width]. An element of a sweep
+// has none if it is within its bounds, and an infinite one otherwise.
+std::vector<double> element_errors(const Tensor& tensor, const Expected& chunk) {
   const TensorSpec& spec = tensor.spec;
   const auto width = size_t(chunk.width);
   const int64_t stride = chunk.leading < spec.rank ? spec.stride[chunk.leading] : 0;
-  std::vector<bool> wrong(chunk.rows.size() * width);
+  std::vector<double> errors(chunk.rows.size() * width);
   std::vector<double> got(width);
   for (size_t r = 0; r < chunk.rows.size(); ++r) {
     const int64_t offset = row_offset(spec, chunk.leading, chunk.rows[r]);
     load_row(tensor.data, spec.dtype, offset, chunk.width, stride, got.data());
     const size_t at = chunk.shared ? 0 : r * width;
     for (size_t e = 0; e < width; ++e)
-      wrong[r * width + e] = chunk.value
-                                 ? error_in_sigmas(chunk.value[at + e], got[e], chunk.sigma[at + e],
-                                                   spec.dtype) > Gates::kLargest
-                                 : !in_sweep(tensor, offset + int64_t(e) * stride, got[e],
-                                             chunk.low[at + e], chunk.high[at + e]);
+      if (chunk.value)
+        errors[r * width + e] =
+            error_in_sigmas(chunk.value[at + e], got[e], chunk.sigma[at + e], spec.dtype) /
+            Gates::kLargest;
+      else if (!in_sweep(tensor, offset + int64_t(e) * stride, got[e], chunk.low[at + e],
+                         chunk.high[at + e]))
+        errors[r * width + e] = kInfinity;
   }
-  return wrong;
+  return errors;
 }
 
 }  // namespace
@@ -106,10 +118,10 @@ std::optional<Location> locate(const Problem& problem, const Golden& golden,
   std::map<int32_t, Survey> surveys;
   std::mutex lock;
   golden.expect(arithmetic, [&](const Expected& chunk) {
-    const std::vector<bool> wrong = wrong_elements(tensors[size_t(chunk.role)], chunk);
+    const std::vector<double> errors = element_errors(tensors[size_t(chunk.role)], chunk);
     const std::lock_guard guard(lock);
-    surveys.try_emplace(chunk.role, problem.tensor[size_t(chunk.role)])
-        .first->second.add(chunk, wrong);
+    surveys.try_emplace(chunk.role, problem.tensor[size_t(chunk.role)], chunk.leading)
+        .first->second.add(chunk, errors);
   });
   for (const auto& [role, survey] : surveys)
     if (survey.has_wrong()) return survey.location(*problem.operation, role);

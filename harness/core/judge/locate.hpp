@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/judge/error_map.hpp"
 #include "core/operations/operation.hpp"
 
 namespace attest::core {
@@ -21,6 +22,7 @@ struct Location {
   int64_t rows = 0, wrong_rows = 0;  // a row: the elements of the last dim; one of LSE: an element
   std::vector<int64_t> first, last;  // wrong elements, in the order of the tensor's dims
   std::vector<Part> parts;           // in the order of the dims; empty: all of every dim
+  std::optional<ErrorMap> map;       // absent in records of older versions
 };
 
 /// Judges all elements again, each by itself, and tells where the first output lies that has wrong

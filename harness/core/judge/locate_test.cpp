@@ -62,6 +62,10 @@ TEST_F(Locate, CountsAndNamesFirstAndLast) {
   EXPECT_EQ(found.wrong_rows, 3);
   EXPECT_EQ(found.first, (std::vector<int64_t>{32, 1}));
   EXPECT_EQ(found.last, (std::vector<int64_t>{34, 11}));
+  ASSERT_TRUE(found.map);
+  const std::string& cells = found.map->cells.at(0);  // a cell for each row
+  ASSERT_EQ(cells.size(), size_t(kRows));
+  for (size_t r = 0; r < cells.size(); ++r) EXPECT_EQ(cells[r] != '.', r >= 32 && r < 35) << r;
   EXPECT_EQ(print_location(found),
             "y: 33 of 480 elements are wrong, in 3 of 40 rows, from [32,1] to [34,11]; dim 0: 32 "
             "to 34; dim 1: 1 and up");
@@ -86,7 +90,11 @@ TEST_F(Locate, NamesOneElement) {
 
 TEST_F(Locate, CountsNaN) {
   y_[5] = NAN;
-  EXPECT_EQ(words([](int64_t, int64_t) { return false; }), "dim 0: 0; dim 1: 5");
+  const Location found = location([](int64_t, int64_t) { return false; });
+  EXPECT_EQ(found.first, (std::vector<int64_t>{0, 5}));
+  EXPECT_EQ(found.wrong_elements, 1);
+  ASSERT_TRUE(found.map);
+  EXPECT_EQ(found.map->cells.at(0), "x" + std::string(kRows - 1, '.'));
 }
 
 }  // namespace

@@ -33,6 +33,15 @@ void walk(Location::Part& p, Visit&& visit) {
 }
 
 template <class Visit>
+void walk(ErrorMap& m, Visit&& visit) {
+  visit("across", m.across);
+  visit("down", m.down);
+  visit("columns", m.columns);
+  visit("lines", m.lines);
+  visit("cells", m.cells);
+}
+
+template <class Visit>
 void walk(Location& l, Visit&& visit) {
   visit("tensor", l.tensor);
   visit("elements", l.elements);
@@ -42,6 +51,7 @@ void walk(Location& l, Visit&& visit) {
   visit("first", l.first);
   visit("last", l.last);
   visit("parts", l.parts);
+  visit("map", l.map);
 }
 
 template <class Visit>
@@ -292,6 +302,8 @@ json to_json(const Record& record) {
   if (record.time) line["gflops"] = number(record.gflops());
   return line;
 }
+
+json to_json(const ErrorMap& map) { return write_json(map); }
 
 json to_json(const Header& header) {
   return {{"type", "header"},

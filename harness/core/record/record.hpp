@@ -158,6 +158,7 @@ struct Closing {
 };
 
 nlohmann::json to_json(const Record& record);
+nlohmann::json to_json(const ErrorMap& map);
 nlohmann::json to_json(const Closing& closing);
 nlohmann::json to_json(const Header& header);
 /// Throws Error: the schema of the file is newer than kSchemaVersion, or a key is missing.

@@ -45,14 +45,17 @@ Record sample() {
   fill.judgement.method = "closed form, all rows";
   fill.judgement.golden_device = "NVIDIA H200";
   fill.judgement.worst = Mismatch{"o", {0, 1, 2, 3}, 1, NAN, 1e-4, INFINITY};
-  fill.judgement.location = Location{.tensor = "o",
-                                     .elements = 8,
-                                     .wrong_elements = 1,
-                                     .rows = 2,
-                                     .wrong_rows = 1,
-                                     .first = {0, 1, 2, 3},
-                                     .last = {0, 1, 2, 3},
-                                     .parts = {{"head", "1"}}};
+  fill.judgement.location = Location{
+      .tensor = "o",
+      .elements = 8,
+      .wrong_elements = 1,
+      .rows = 2,
+      .wrong_rows = 1,
+      .first = {0, 1, 2, 3},
+      .last = {0, 1, 2, 3},
+      .parts = {{"head", "1"}},
+      .map = ErrorMap{
+          .across = "query", .down = "batch x head", .columns = 2, .lines = 1, .cells = {".x"}}};
   fill.judgement.guess = "it is as if softmax_scale were 1";
   fill.reruns = RerunRecord{.runs = 9,
                             .others = {{.outputs_hash = "0011223344556677",
@@ -131,6 +134,7 @@ TEST(Record, SurvivesTheRoundTrip) {
   EXPECT_EQ(line["max_ratio"], "inf");
   EXPECT_EQ(line["rms_ratio"], "nan");
   EXPECT_EQ(line["fills"][0]["judgement"]["location"]["parts"][0]["dim"], "head");
+  EXPECT_EQ(line["fills"][0]["judgement"]["location"]["map"]["cells"][0], ".x");
   EXPECT_EQ(line["fills"][0]["judgement"]["guess"], "it is as if softmax_scale were 1");
   EXPECT_EQ(line["fills"][0]["seed"], "8000000000000000");
   EXPECT_EQ(line["fills"][0]["reruns"]["others"][0]["code"], "fail:nan");
@@ -207,6 +211,17 @@ TEST_F(Schema, AcceptsRecordsAndHeaders) {
   EXPECT_TRUE(
       accepts(to_json(Header{"attest run", "2026-01-01T00:00:00Z", {{"cpu", {{"model", "x"}}}}})))
       << why_;
+}
+
+TEST_F(Schema, TakesPicturesOfTokens) {
+  TokenPicture picture{.inputs = "lidar:curve=z",
+                       .tokens = 3,
+                       .cell_metres = 0.5,
+                       .cells = std::vector<std::string>(64, std::string(128, ' '))};
+  picture.cells[3].replace(2, 2, "zz");
+  EXPECT_TRUE(accepts(to_json(picture))) << why_;
+  picture.cells[3].replace(2, 2, "z ");
+  EXPECT_FALSE(accepts(to_json(picture))) << "half a cell";
 }
 
 TEST_F(Schema, RefusesOthers) {

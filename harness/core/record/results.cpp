@@ -27,6 +27,10 @@ void read_line(const std::string& text, Results& results) {
     results.closing = closing_from_json(line);
     results.complete = true;
   }
+  if (type == "tokens") {
+    TokenPicture picture = token_picture_from_json(line);
+    results.tokens.try_emplace(picture.inputs, picture);
+  }
   if (type == "result") results.records.push_back(record_from_json(line));
 }
 

@@ -1,10 +1,12 @@
 // A results file as it is read back: header, records, and whether it came to its end.
 #pragma once
 #include <cstddef>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "core/record/record.hpp"
+#include "core/record/token_picture.hpp"
 
 namespace attest::core {
 
@@ -13,10 +15,11 @@ struct Results {
   std::string path;
   Header header;
   std::vector<Record> records;
-  bool begun = false;     // it has its header
-  bool complete = false;  // it has its closing line
-  Closing closing;        // if complete
-  size_t bytes = 0;       // where its last whole line ends
+  std::map<std::string, TokenPicture> tokens;  // by their inputs
+  bool begun = false;                          // it has its header
+  bool complete = false;                       // it has its closing line
+  Closing closing;                             // if complete
+  size_t bytes = 0;                            // where its last whole line ends
 };
 
 /// Passes beside a race are suspect (record/races.hpp), also those that were written before it.

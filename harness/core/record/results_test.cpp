@@ -91,6 +91,17 @@ TEST_F(ResultsRead, TheClosingLineIsKept) {
   EXPECT_EQ(to_json(results.closing), to_json(closing));
 }
 
+TEST_F(ResultsRead, APictureOfTokensIsKeptOnce) {
+  TokenPicture picture{
+      .inputs = "lidar:curve=z", .tokens = 1, .cell_metres = 0.5, .cells = {"00  "}};
+  const std::string first = line(to_json(picture));
+  picture.tokens = 2;  // of a run that was resumed
+  const Results results = read(header_ + first + record_ + line(to_json(picture)) + record_);
+  ASSERT_EQ(results.tokens.size(), 1u);
+  EXPECT_EQ(line(to_json(results.tokens.at("lidar:curve=z"))), first);
+  EXPECT_EQ(results.records.size(), 2u);
+}
+
 TEST_F(ResultsRead, ATornLineDoesNotCount) {
   const Results results = read(header_ + record_ + record_.substr(0, record_.size() / 2));
   EXPECT_FALSE(results.complete);

@@ -9,6 +9,7 @@
 #include "core/problem/glob.hpp"
 #include "core/problem/hint.hpp"
 #include "core/run/vectors/vector_runner.hpp"
+#include "core/session/draw_tokens.hpp"
 #include "core/tensor/error.hpp"
 #include "core/tensor/stopwatch.hpp"
 
@@ -203,8 +204,16 @@ void Session::run_case(const Job& job, Sink& sink) {
       add(job, &entry, without_inputs(job, &entry, options_.limits.threads, error.what()), sink);
     return;
   }
+  if (const std::string line = job.token_line(); !line.empty()) show_tokens(line, sink);
   run_entries(job, job.dtype, entries, *open, sink);
   note_shares(*open);
+}
+
+void Session::show_tokens(const std::string& line, Sink& sink) {
+  const std::string inputs = print(tokens_.source(line));
+  if (!shown_tokens_.insert(inputs).second) return;
+  if (const std::optional<TokenPicture> picture = draw_tokens(inputs, tokens_.take(line)))
+    sink.tokens(*picture);
 }
 
 void Session::run_vector(const Job& job, Sink& sink) {

@@ -5,10 +5,12 @@
 //   session.run(sink);
 #pragma once
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "core/record/races.hpp"
+#include "core/record/token_picture.hpp"
 #include "core/session/coverage.hpp"
 #include "core/session/implementations.hpp"
 #include "core/session/open_job.hpp"
@@ -24,6 +26,8 @@ class Sink {
   /// The record of a run that is being resumed; the session then does not make it again. Null:
   /// there is none.
   virtual const Record* earlier(const CaseKey& /*key*/) { return nullptr; }
+  /// Called with the tokens of a sweep before the records that have them.
+  virtual void tokens(const TokenPicture& /*picture*/) {}
   /// Called with each new record; the sink may add to it. `entry` is null for a reference.
   virtual void finished(const Job& job, const Registry::Entry* entry, Record& record) = 0;
   /// Asked between records; if false, the session makes no more of them.
@@ -77,6 +81,7 @@ class Session {
   std::vector<Registry::Entry> left_to_do(const Job& job, const std::string& dtype, Sink& sink);
   void run_entries(const Job& job, const std::string& dtype,
                    const std::vector<Registry::Entry>& entries, OpenJob& open, Sink& sink);
+  void show_tokens(const std::string& line, Sink& sink);
   bool add_earlier(const CaseKey& key, Sink& sink);
   bool stops(const Sink& sink);
   Record without_luck(Record record);
@@ -96,6 +101,7 @@ class Session {
   Races races_;
   std::vector<Record> records_;
   std::vector<std::string> warnings_;
+  std::set<std::string> shown_tokens_;  // TokenPicture::inputs
   bool completed_ = false;
   Shares shares_;
 

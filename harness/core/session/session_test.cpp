@@ -42,11 +42,16 @@ class Notes : public Sink {
     finished_jobs.push_back(label(job) + " " + (entry ? entry->implementation->name : record.impl));
     record.repro = "by the sink";
   }
+  void tokens(const TokenPicture& picture) override {
+    pictures.push_back(picture.inputs);
+    finished_before.push_back(finished_jobs.size());
+  }
   bool wants_more() const override { return finished_jobs.size() < most; }
 
   size_t most = SIZE_MAX;
   const Record* had = nullptr;
-  std::vector<std::string> started, finished_jobs;
+  std::vector<std::string> started, finished_jobs, pictures;
+  std::vector<size_t> finished_before;  // for each picture
 };
 
 class Sessions : public ::testing::Test {
@@ -202,6 +207,23 @@ TEST_F(RunSessions, OneThatNoCaseIsForIsNotCalledUnjudged) {
   session.run(notes);
   EXPECT_TRUE(session.never_judged().contains("naive"));
   EXPECT_EQ(session.never_judged().size(), 1u);
+}
+
+// Two cases have the tokens of one sweep, one those of an image.
+TEST_F(RunSessions, TheSinkSeesEachSweepOnceBeforeItsRecords) {
+  const std::string sweep = "lidar:voxel_size=0.5,curve=z,first=40";
+  Plan plan = plan_spec({"softmax seq_len_q=8 head_dim=16"}, {}, "first");
+  plan.append(plan_spec({"softmax seq_len_q=40 head_dim=16", sweep}, {}, "a"));
+  plan.append(plan_spec({"softmax seq_len_q=20 head_dim=16", sweep}, {}, "b"));
+  plan.append(
+      plan_spec({"softmax seq_len_q=4 head_dim=16", "image:width=32,height=32,patch=16"}, {}, "c"));
+  Session session(std::move(plan), implementations_, options_);
+  Notes notes;
+  session.run(notes);
+  ASSERT_EQ(session.records().size(), 4u);
+  EXPECT_THAT(notes.pictures, ElementsAre(session.records()[1].inputs));
+  EXPECT_EQ(session.records()[2].inputs, session.records()[1].inputs);
+  EXPECT_THAT(notes.finished_before, ElementsAre(1u));
 }
 
 // Four tokens for a problem of 61.
