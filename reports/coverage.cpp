@@ -5,27 +5,14 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <sstream>
 #include <utility>
+
+#include "reports/sizes.hpp"
 
 namespace attest::reports {
 namespace {
 
 constexpr const char* kNotGiven = "-";
-
-/// A record's problem: its words, by the names of parameters and tensors.
-using Words = std::map<std::string, std::string>;
-
-Words words_of(const core::Record& record, std::string& operation) {
-  Words words{{"dtype", record.dtype}};
-  std::istringstream text(record.spec);
-  text >> operation;
-  for (std::string word; text >> word;) {
-    const size_t equals = word.find('=');
-    words[word.substr(0, equals)] = equals == word.npos ? "given" : word.substr(equals + 1);
-  }
-  return words;
-}
 
 std::optional<double> number_of(const std::string& text) {
   double value = 0;
@@ -42,12 +29,12 @@ bool comes_before(const std::string& a, const std::string& b) {
 
 /// What the judged records of one operation have.
 struct Judged {
-  std::vector<Words> problems;
+  std::vector<SpecWords> problems;  // with the dtype
 
   AxisCoverage axis(const std::string& operation, const std::string& name) const {
     AxisCoverage axis{operation, name, {}, AxisCoverage::State::kNever};
     std::set<std::string> values;
-    for (const Words& words : problems) {
+    for (const SpecWords& words : problems) {
       const auto at = words.find(name);
       values.insert(at == words.end() ? kNotGiven : at->second);
     }
@@ -77,15 +64,15 @@ std::vector<AxisCoverage> axes_of(const Input& input) {
   for (const core::Results& run : input.runs)
     for (const core::Record& record : run.records) {
       if (!record.outcome.passes() && !record.outcome.is_bad()) continue;
-      std::string operation;
-      Words words = words_of(record, operation);
-      operations[operation].problems.push_back(std::move(words));
+      SpecWords words = spec_words(record.spec);
+      words.emplace("dtype", record.dtype);
+      operations[record.operation].problems.push_back(std::move(words));
     }
   std::vector<AxisCoverage> axes;
   for (const auto& [operation, judged] : operations) {
     std::vector<std::string> names{"dtype"};
     std::set<std::string> others;
-    for (const Words& words : judged.problems)
+    for (const SpecWords& words : judged.problems)
       for (const auto& [word, value] : words) others.insert(word);
     const auto known = std::ranges::find(input.axes, operation, &OperationAxes::operation);
     if (known != input.axes.end())

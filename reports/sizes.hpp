@@ -1,9 +1,16 @@
 // The sizes of a problem, from its spec line.
 #pragma once
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
 
 namespace attest::reports {
+
+/// The words of a spec line behind the operation, by name: "head_dim" -> "64". A word without a
+/// value has "given".
+using SpecWords = std::map<std::string, std::string, std::less<>>;
+SpecWords spec_words(const std::string& spec);
 
 /// The sizes of a problem from its spec line, "1x12x197x64": batch, heads, tokens, channels. Where
 /// keys or values have others than queries, both: "1x8/2x16/4096x64". Empty without such sizes.

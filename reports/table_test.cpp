@@ -53,6 +53,8 @@ TEST(Table, HasTheSizesOfEachCase) {
                         "head_dim=64 head_dim_v=128"),
             "2x8/2x16/4096x64/128");
   EXPECT_EQ(print_sizes("softmax num_heads=8 num_kv_heads=8 seq_len_q=9 head_dim=16"), "1x8x9x16");
+  EXPECT_EQ(print_sizes("deformable batch=2 num_heads=8 seq_len_q=2500 head_dim_v=32"),
+            "2x8x2500x32");
   EXPECT_EQ(print_sizes("scale rows=3"), "");
   EXPECT_EQ(print_sizes("none"), "");
   core::Record r = passed_on_cpu();

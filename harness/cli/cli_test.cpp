@@ -170,6 +170,16 @@ TEST_F(Cli, TheLineOfARecordNamesItsTokenFile) {
   EXPECT_EQ(attest(repro.substr(std::string("attest ").size()) + " --judge-only").code, 0);
 }
 
+TEST_F(Cli, LinearAttentionSaysHowFarItIsFromSoftmax) {
+  attest("repro --impl linear_cpu --judge-only 'linear seq_len_q=61 head_dim=16' -o linear.jsonl");
+  const json linear = lines("linear.jsonl").at(1);
+  EXPECT_EQ(linear["verdict"], "pass") << linear;
+  EXPECT_GT(linear["softmax_distance"], 0.1);
+  EXPECT_LT(linear["softmax_distance"], 2);
+  attest("repro --impl naive --judge-only 'softmax seq_len_q=61 head_dim=16' -o softmax.jsonl");
+  EXPECT_FALSE(lines("softmax.jsonl").at(1).contains("softmax_distance"));
+}
+
 TEST_F(Cli, ExitsWithOneOnAPlantedBug) {
   const Outcome outcome =
       attest("repro --plugin " ATTEST_BINARY_DIR
@@ -758,8 +768,11 @@ TEST_F(Cli, ExplainsFills) {
   EXPECT_THAT(attest("explain hug").text, HasSubstr("did you mean 'huge'?"));
   const std::string all = attest("explain").text;
   for (const core::Operation* operation : core::all_operations()) {
+    const std::string sizes = operation->name() == "deformable"
+                                  ? " head_dim_v=16 level_height_0=5 level_width_0=7"
+                                  : " head_dim=16";
     const core::Problem problem =
-        core::parse_problem(std::string(operation->name()) + " seq_len_q=37 head_dim=16");
+        core::parse_problem(std::string(operation->name()) + " seq_len_q=37" + sizes);
     for (const std::string& fill : operation->fills(problem))
       if (!fill.starts_with("rising_"))
         EXPECT_THAT(all, HasSubstr("\n" + fill + " "));
@@ -829,12 +842,12 @@ TEST_F(Cli, RepeatsARecordOfTokensAndOfAPlugin) {
         R"({"name": "t", "summary": "s", "defaults": {"operation": "softmax", "dtypes": ["f32"]},
     "cases": [{"name": "a", "inputs": "lidar:first=64", "seq_len_q": "tokens", "head_dim": 16}]})");
   attest("run tokens.json --plugin mine.so --impl naive_minimal --judge-only -o first.jsonl");
-  const json first = lines("first.jsonl").at(1);
+  const json first = lines("first.jsonl").at(2);  // behind the tokens
   const std::string repro = first["repro"];
   const Outcome outcome =
       attest(repro.substr(std::string("attest ").size()) + " --judge-only -o again.jsonl");
   ASSERT_EQ(outcome.code, 0) << repro << "\n" << outcome.text;
-  const json again = lines("again.jsonl").at(1);
+  const json again = lines("again.jsonl").at(2);
   for (size_t i = 0; i < first["fills"].size(); ++i) {
     EXPECT_EQ(again["fills"][i]["inputs_hash"], first["fills"][i]["inputs_hash"]);
     EXPECT_EQ(again["fills"][i]["outputs_hash"], first["fills"][i]["outputs_hash"]);

@@ -165,6 +165,7 @@ json record_json(const Record& r, size_t run) {
            {"repro", r.repro}};
   if (const int64_t tokens = tokens_of(r.spec)) one["tokens"] = tokens;
   if (r.time) one["time"] = time_json(*r.time);
+  if (r.softmax_distance) one["softmax_distance"] = *r.softmax_distance;
   if (r.roofline) {
     one["roofline"] = {{"share", r.roofline->share}, {"limit", r.roofline->limit}};
     if (r.roofline->flops_per_byte) one["roofline"]["intensity"] = *r.roofline->flops_per_byte;

@@ -309,8 +309,14 @@ def look_at_errors(browser, page):
 
 
 def look_at_tokens(browser, page):
-    """The sweep of a record, cell by cell, and the windows of a grid."""
+    """The sweep of a record, cell by cell, the windows of a grid, and a distance from softmax."""
+    assert "distance from softmax" not in browser.find_element(By.ID, "accuracy-table").text
     browser.get("file://" + page)
+    heads = [head.text for head in
+             browser.find_elements(By.CSS_SELECTOR, "#accuracy-table thead th")]
+    shown = [row.find_elements(By.TAG_NAME, "td")[heads.index("distance from softmax")].text
+             for row in rows(browser, "accuracy")]
+    assert sorted(set(shown)) == ["", "12.5 %"], shown
     records = data_of(browser)["records"]
     for kind in ("sweep", "grid"):
         number = next(n for n, r in enumerate(records) if

@@ -575,6 +575,9 @@
       ...base, {title: "verdict", value: r => r.verdict, text: word},
       column("largest error", r => r.max_ratio, ratio),
       column("rms error", r => r.rms_ratio, ratio),
+      ...(right.some(r => r.softmax_distance !== undefined) ? [
+        column("distance from softmax", r => r.softmax_distance,
+          value => (value * 100).toPrecision(3) + "\u00a0%")] : []),
       {title: "declared arithmetic", value: r => r.arithmetic},
     ], right);
   }

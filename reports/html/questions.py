@@ -113,7 +113,8 @@ def write_energy(golden, path):
 
 
 def write_tokens(golden, path):
-    """The first record has a sweep in patches, the second a grid in shifted windows."""
+    """The first record has a sweep in patches, the second a grid in shifted windows, and, as if it
+    were of linear attention, a distance from softmax."""
     with open(golden, encoding="utf-8") as file:
         lines = [json.loads(line) for line in file]
     picture = dict(type="tokens", inputs="lidar:curve=z", tokens=2592, cell_metres=1.0,
@@ -122,6 +123,7 @@ def write_tokens(golden, path):
     first.update(inputs=picture["inputs"], spec=first["spec"] + " patch_size=1296")
     second["spec"] = ("softmax seq_len_q=24 head_dim=16 grid_height=4 grid_width=6 "
                       "window_height=2 window_width=3 shift_y=1")
+    second["softmax_distance"] = 0.125
     with open(path, "w", encoding="utf-8") as file:
         for line in [lines[0], picture, *lines[1:]]:
             file.write(json.dumps(line) + "\n")

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -171,6 +172,14 @@ class Operation {
   /// of the rows: it may miss a rare event, but never returns one that does not happen.
   virtual std::set<std::string> count_events(const Problem& /*problem*/, const Tensors& /*inputs*/,
                                              const std::vector<bool>& /*judged*/) const {
+    return {};
+  }
+
+  /// How far an operation that stands in for softmax attention is from it on these inputs: the root
+  /// of the summed squared differences of the true outputs of some rows, relative to the outputs of
+  /// softmax. Nothing: it does not stand in for softmax, or no row can be compared.
+  virtual std::optional<double> distance_from_softmax(const Problem& /*problem*/,
+                                                      const Tensors& /*inputs*/) const {
     return {};
   }
 

@@ -257,6 +257,7 @@ void walk(Record& r, Visit&& visit) {
   visit("arithmetic", r.arithmetic);
   visit("max_ratio", r.max_ratio);
   visit("rms_ratio", r.rms_ratio);
+  visit("softmax_distance", r.softmax_distance);
   visit("fills", r.fills);
   visit("relations", LaterField{r.relations});
   visit("time", r.time);

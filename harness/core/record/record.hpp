@@ -112,6 +112,8 @@ struct Record {
   Outcome outcome{ReasonCode::kErrorGolden, "nothing was judged"};
   std::string arithmetic;               // as declared; empty where query was not reached
   double max_ratio = 0, rms_ratio = 0;  // the worst over the fills
+  // Of an operation that stands in for softmax attention (Operation::distance_from_softmax)
+  std::optional<double> softmax_distance;
   std::vector<FillRecord> fills;
   std::vector<RelationRecord> relations;  // as far as they were tried
   std::optional<TimeRecord> time;

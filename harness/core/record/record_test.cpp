@@ -64,6 +64,7 @@ Record sample() {
                             .apart = true,
                             .workspace = "zeros",
                             .run_ns = 5};
+  r.softmax_distance = 0.25;
   r.fills.push_back(fill);
   r.relations.push_back({.relation = "key-permutation",
                          .judgement = fill.judgement,

@@ -80,6 +80,20 @@ const PreparedInputs& CaseRunner::inputs(const std::string& fill) {
   return *prepared;
 }
 
+// It belongs to the problem and its inputs, whatever the implementation.
+std::optional<double> CaseRunner::softmax_distance() {
+  const std::string& first_fill = fills_.front();
+  if (!given_ && first_fill != kTokensFill && first_fill != "random") return {};  // made to be odd
+  if (!softmax_distance_) {
+    const PreparedInputs& first = inputs(first_fill);
+    const auto start = Clock::now();
+    softmax_distance_ =
+        problem_.operation->distance_from_softmax(problem_, first.shared().tensors());
+    judging_s_ += seconds_since(start);
+  }
+  return *softmax_distance_;
+}
+
 Judgement CaseRunner::judge_outputs(const PreparedInputs& prepared, const Arithmetic& arithmetic,
                                     const SharedTensors& outputs) {
   return goldens_.of(prepared).use([&](const Golden& golden) {
@@ -464,6 +478,7 @@ Record CaseRunner::run(Plugin& plugin, const Implementation& implementation) {
   }
   trial.outputs = std::make_unique<SharedTensors>(problem_, ATTEST_WRITE, trial.workspace_bytes);
   judge_fills(trial);
+  record.softmax_distance = softmax_distance();
   if (trial.outcome.passes() || options_.all_checks) check_relations(trial);
   measure(trial);
   if (trial.outcome.verdict() == Verdict::kFail) repeat_passed(trial);

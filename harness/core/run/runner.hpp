@@ -143,6 +143,7 @@ class CaseRunner {
   const PreparedInputs* second_inputs(const Trial& trial);
   Side side(const std::string& fill) const;
   const PreparedInputs& inputs(const std::string& fill);
+  std::optional<double> softmax_distance();
   Judgement judge_outputs(const PreparedInputs& prepared, const Arithmetic& arithmetic,
                           const SharedTensors& outputs);
 
@@ -165,6 +166,7 @@ class CaseRunner {
   std::unique_ptr<RelationChecks> relations_;        // on the first fill
   std::unique_ptr<RelationChecks> huge_relations_;
   std::unique_ptr<PlanReuse> plan_reuse_;
+  std::optional<std::optional<double>> softmax_distance_;  // of the first fill, once it was asked
   double inputs_s_ = 0, judging_s_ = 0;
 };
 

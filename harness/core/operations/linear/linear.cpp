@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "core/operations/linear/softmax_distance.hpp"
 #include "core/operations/relation.hpp"
 #include "core/operations/variant.hpp"
 #include "core/tensor/error.hpp"
@@ -134,6 +135,10 @@ class LinearOperation final : public Operation {
   std::vector<std::unique_ptr<Relation>> relations(const Problem& problem,
                                                    const Tensors& inputs) const override {
     return linear_relations(problem, inputs);
+  }
+  std::optional<double> distance_from_softmax(const Problem& problem,
+                                              const Tensors& inputs) const override {
+    return core::distance_from_softmax(problem, inputs);
   }
   std::vector<Variant> variants(const Problem& problem) const override {
     return linear_variants(problem);
