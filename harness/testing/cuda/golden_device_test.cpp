@@ -104,9 +104,12 @@ struct Told {
 /// The golden of a case as the harness keeps it.
 class CaseGolden {
  public:
-  CaseGolden(const Case& c, const GoldenDevice& device)
-      : kept_([&c](const GoldenDevice* by) { return softmax_golden(c.problem, c.tensors, by); },
-              &device) {}
+  CaseGolden(const Case& c, const GoldenDevice& device, bool values_may_follow = false)
+      : kept_(
+            [&c, values_may_follow](const GoldenDevice* by) {
+              return softmax_golden(c.problem, c.tensors, by, values_may_follow);
+            },
+            &device) {}
   Told told(const SoftmaxArithmetic& arithmetic) {
     return kept_.use([&](const Golden& golden) { return Told(golden, arithmetic); });
   }
@@ -175,6 +178,21 @@ TEST_F(GoldenOnDevice, SaysWhatTheHostSays) {
     EXPECT_TRUE(golden.device() == "Fake" || golden.device().empty());
   }
   EXPECT_GE(made, 15) << "most features are not declined";
+}
+
+// What nearly equal tokens share is found by the host, for operands coarser than float32.
+TEST_F(GoldenOnDevice, LeavesCoarseOperandsOfTokensToTheHost) {
+  const OnHost device;
+  const Case c = testing::make_case("tokens", [](attest_softmax_params& p) { p.seq_len_q = 70; });
+  CaseGolden golden(c, device, true);
+  golden.told({});
+  EXPECT_EQ(golden.device(), "Fake") << golden.remark();
+  const SoftmaxArithmetic coarse{.qk = ATTEST_BF16};
+  const Told mine = golden.told(coarse),
+             theirs(*softmax_golden(c.problem, c.tensors, nullptr, true), coarse);
+  EXPECT_EQ(golden.device(), "");
+  EXPECT_THAT(golden.remark(), HasSubstr("nearly equal tokens"));
+  EXPECT_EQ(mine.sigma, theirs.sigma);
 }
 
 // Values that make infinities and NaN: in V where it is seen and where it is hidden, in a key, in a

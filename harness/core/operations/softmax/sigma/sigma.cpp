@@ -52,6 +52,7 @@ SigmaModel::SigmaModel(const SoftmaxArithmetic& arithmetic, DType storage, int64
       u_qk(factor(SigmaTerm::kOperands) * extra_roundoff(ATTEST_F32, arithmetic.qk)),
       qk(arithmetic.qk),
       pv(arithmetic.pv),
+      probability(arithmetic.probability),
       coarse_scores(unit_roundoff(arithmetic.qk) >= kCoarse),
       u_dot(factor(SigmaTerm::kDotProduct) * kUnit),
       u_lse(arithmetic.has(ATTEST_WEIGHS_BY_LSE) ? factor(SigmaTerm::kWeighsByLse) * kUnit : 0),
@@ -135,6 +136,10 @@ double SigmaModel::kappa(double max, double lse) const {
   return normalised_first ? 1 : std::exp(max - lse);
 }
 
+bool SigmaModel::rounds_probabilities() const {
+  return std::max(unit_roundoff(probability), unit_roundoff(pv)) > kUnit;
+}
+
 SigmaModel::Quadratic SigmaModel::qk_quadratic() const {
   // By Cauchy and Schwarz, A <= sqrt(head_dim) B.
   const double dim = squares() ? double(head_dim) : 1;
@@ -210,13 +215,16 @@ double SigmaModel::element_sigma(const ElementSums& sums, int64_t keys) const {
   const double apart = normalised_first ? std::fabs(sums.o) : 0;
   const double rescaled = rescale * (needs_prefix() ? std::max(sums.prefix, apart) : most);
   const double score = std::max(sums.score, 0.0);
+  // Of probabilities and values that do not share their roundings.
+  const double alone =
+      (std::max(sums.rounding, 0.0) + value) / 3 + truncated * truncated * cut * cut;
   const double variance =
       least * least +
       (output * output + eta_out * eta_out + std::max(sums.rounding, 0.0) + value) / 3 +
       truncated * truncated * cut * cut +
       lost * lost * (sums.flushed * sums.flushed + sums.unsure) + sum * sum * chain(keys) / 3 +
       score + std::max(together, shared_variance(sums.shared_scores, score)) +
-      shared_variance(sums.shared_values, value / 3) + sums.coherent * sums.o * sums.o +
+      shared_variance(sums.shared_values, alone) + sums.coherent * sums.o * sums.o +
       weights_variance(sums.lse, sums.o, most) + small_variance(sums, most, keys) +
       resums * resums * sums.resummed * sums.o * sums.o + rescaled * rescaled +
       stalled_square(sums.stalled) * sums.largest_v * sums.largest_v + cap_variance(sums);

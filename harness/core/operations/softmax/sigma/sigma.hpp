@@ -133,6 +133,7 @@ struct SigmaModel {
   double u_s, u_acc;     // scores, accumulator
   double u_qk;           // operand of QK if coarser than float32; else 0
   DType qk, pv;          // the operands' dtypes
+  DType probability;     // of P before it is the operand of PV
   bool coarse_scores;    // the operand of QK has 8 bits: scores may err too much for a linear sigma
   double u_dot;          // accumulation of QK: float32
   double u_lse;          // of the lse if it is used in weights: float32; else 0
@@ -325,7 +326,11 @@ struct SigmaModel {
   /// To be called for inputs whose values may follow from their keys, as those of tokens do.
   void take_any_values() { values_may_follow = true; }
   /// Whether the golden needs passes::SharedRoundings.
-  bool needs_shared() const { return values_may_follow && shared > 0 && (u_qk > 0 || u_v > 0); }
+  bool needs_shared() const {
+    return values_may_follow && shared > 0 && (u_qk > 0 || u_v > 0 || rounds_probabilities());
+  }
+  /// Whether probabilities are rounded to less than float32.
+  bool rounds_probabilities() const;
   /// By how much a variance of roundings that keys share exceeds what independent ones may give by
   /// chance; `apart` is their variance.
   double shared_variance(double together, double apart) const {

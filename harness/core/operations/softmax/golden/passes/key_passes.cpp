@@ -126,7 +126,7 @@ struct KeyPasses::Impl {
           second_pass.add(tile_scores, values, block, tile, scores, model);
           if (model.needs_shared())
             shared->add(tile_scores, second_pass.weights().probabilities, queries, keys, values,
-                        block, tile);
+                        block, tile, scores);
         });
     second_pass.finish(model);
     if (model.needs_prefix()) find_prefixes(task, rows, scores);

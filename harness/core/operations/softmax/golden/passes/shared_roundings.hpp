@@ -1,6 +1,8 @@
 // Roundings that many keys share, where values may follow from keys: those of a query, of nearly
-// equal keys and of nearly equal values.
+// equal keys, and of their probabilities and values.
 #pragma once
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "core/operations/softmax/golden/passes/key_sums.hpp"
@@ -16,13 +18,15 @@ namespace attest::core::passes {
 /// - Keys that are nearly equal round alike. All kernels round them to the same numbers, unless
 ///   they scale them before, so k_j errs by a known dk_j, and its score by softmax_scale q . dk_j.
 /// - So do values: the output errs by sum_j p_j dv_j.
+/// - So do probabilities: the output errs by sum_j dp_j (v_j - theta o). Here kernels differ by the
+///   maximum that they know when they round, so the largest error of kScales such maxima is taken.
 ///
 /// All C_c would take head_dim products with V. So channels are put into at most kGroups groups. In
 /// each, the terms q_c C_c are added with random signs before they are squared, which gives the sum
 /// of their squares in the mean. Up to kGroups channels the result is exact.
 class SharedRoundings {
  public:
-  static constexpr int64_t kGroups = 16;
+  static constexpr int64_t kGroups = 16, kScales = 4;
 
   explicit SharedRoundings(const BlockShape& shape);
 
@@ -32,15 +36,17 @@ class SharedRoundings {
   void load(const Keys& keys, const Values& values, const KeyBlock& block);
   /// Adds the keys of the block to the rows of a tile. `scores`: results of
   /// TileScores::find_with_errors, for the softcap's slopes. `probabilities`: of the block's keys,
-  /// [kTileRows, key_stride]; 0 where hidden.
+  /// [kTileRows, key_stride]; 0 where hidden. `task_rows`: results of the first pass for all rows
+  /// of the task.
   void add(const TileScores& scores, const Matrix& probabilities, const Queries& queries,
-           const Keys& keys, const Values& values, const KeyBlock& block, const Tile& tile);
+           const Keys& keys, const Values& values, const KeyBlock& block, const Tile& tile,
+           std::span<const RowScores> task_rows);
 
   /// The variances of a row's elements, [head_dim_v] each. `o`: its output, likewise.
   struct Variances {
     std::vector<double>
         scores;  // u_qk^2 / 3 sum_c (q_c C_c)^2, plus the square of what keys err by
-    std::vector<double> values;  // (sum p dv)^2
+    std::vector<double> values;  // (sum p dv)^2, plus the square of what probabilities err by
   };
   Variances find(int64_t row, const double* o) const;
 
@@ -57,12 +63,14 @@ class SharedRoundings {
     Matrix with_v;              // [kTaskRows, value_stride]: sum p t v
     std::vector<double> alone;  // [kTaskRows]: sum p t
   };
+  void add_rounded(const Matrix& probabilities, const Values& values, const KeyBlock& block,
+                   const Tile& tile, std::span<const RowScores> task_rows, size_t scale);
   void add_moved(const TileScores& scores, const Matrix& probabilities, const Values& values,
                  const KeyBlock& block, const Tile& tile, Moved& to);
 
   int64_t head_dim_, head_dim_v_;
-  double query_square_ = 0;  // u_qk^2 / 3
-  DType qk_ = ATTEST_F32, pv_ = ATTEST_F32;
+  std::optional<SigmaModel> model_;             // of start()
+  double query_square_ = 0;                     // u_qk^2 / 3
   bool keys_err_ = false, values_err_ = false;  // in the block that was loaded last
   std::vector<double> signs_;                   // [head_dim]: 1 or -1
   Matrix signed_queries_;                       // [kTaskRows, head_dim]: scaled
@@ -71,6 +79,7 @@ class SharedRoundings {
   Matrix weights_;                              // [kTileRows, key_stride]: t, then p t
   std::vector<Moved> by_query_;                 // [groups]: t = sum of +-q_c k_jc over its channels
   Moved by_keys_;                               // t = q . dk
+  std::vector<Moved> by_weights_;               // [kScales]: p t = dp
   Matrix by_values_;                            // [kTaskRows, value_stride]: sum p dv
 };
 
