@@ -136,7 +136,7 @@ TEST(MinArithmetic, NamesWhatIsNoWord) {
   EXPECT_THAT(
       message("sum=f32"),
       HasSubstr("--min-arithmetic: 'sum=f32': a word of qk, pv, score, prob, acc, features, "
-                "state, then = and a dtype"));
+                "state, location, weight, product, then = and a dtype"));
   EXPECT_THAT(message("acc=f33"), HasSubstr("'acc=f33': the dtype must be"));
   EXPECT_THAT(message("acc"), HasSubstr("the dtype must be"));
   EXPECT_THAT(message("acc=i32"), HasSubstr("the dtype must be"));
