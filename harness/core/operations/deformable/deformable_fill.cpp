@@ -130,8 +130,10 @@ class DeformableFill {
       constexpr double kFar[] = {2, 50, 6e4, 3e6, 2.2e7, 1e12, 1e20, 1e38};
       const double far = std::min(kFar[below(index, 8)], most) * (below(index + 1, 2) ? 1 : -1);
       const int64_t direction = below(index + 2, 4);
-      if (direction == 0 || direction == 2) spots[n].x = far;
-      if (direction == 1 || direction == 2) spots[n].y = far;
+      // With aligned corners every finite location is on the one pixel of an axis.
+      const auto is_free = [&](int64_t size) { return !p_.align_corners || size > 1; };
+      if (direction != 1 && direction != 3 && is_free(level_of(n).width)) spots[n].x = far;
+      if (direction != 0 && direction != 3 && is_free(level_of(n).height)) spots[n].y = far;
     }
   }
 
@@ -222,17 +224,24 @@ class DeformableFill {
 
   // --- "wild" ---
   //
-  // In each head one pixel of the first level and the last pixel of the last are NaN in a few
-  // channels. No point lies so near that an error of its coordinate decides whether it reads one:
-  // points near such a pixel are moved onto it, or outside.
+  // In each head one pixel of the first level and the last pixel of the last, or the 101st of its
+  // 101st row, are NaN in one channel each, the second one if it is far from the first. No point
+  // lies so near that an error of its coordinate decides whether it reads one: points near such a
+  // pixel are moved onto it, or outside.
+  static constexpr double kNear = 3, kOutside = -3;
+  static constexpr int64_t kFarthestNan = 100;  // bf16 coordinates err by less than a pixel there
+
   std::vector<Pixel> wild_pixels() const {
     const Level &first = levels_.front(), &last = levels_.back();
-    return {{0, first.height / 2, first.width / 2},
-            {int64_t(levels_.size()) - 1, last.height - 1, last.width - 1}};
+    const auto near = [](int64_t place) { return std::min<int64_t>(place, kFarthestNan); };
+    const Pixel middle{0, near(first.height / 2), near(first.width / 2)},
+        end{int64_t(levels_.size()) - 1, near(last.height - 1), near(last.width - 1)};
+    const bool are_apart = end.level != middle.level || double(end.y - middle.y) > 2 * kNear ||
+                           double(end.x - middle.x) > 2 * kNear;
+    return are_apart ? std::vector{middle, end} : std::vector{middle};
   }
 
   void wild(int64_t row, std::vector<Spot>& spots) const {
-    constexpr double kNear = 3, kOutside = -3;
     for (const Pixel& pixel : wild_pixels())
       for (size_t n = 0; n < spots.size(); ++n) {
         const Level& level = level_of(n);

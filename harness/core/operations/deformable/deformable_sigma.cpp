@@ -18,11 +18,19 @@ uint64_t bits_of(double x) { return std::bit_cast<uint64_t>(x + 0.0); }  // -0 a
 enum : uint64_t { kXLocation, kXProduct, kXRest, kXFraction, kXCounterpart, kAxisKinds };
 constexpr uint64_t kWeightKind = 2 * kAxisKinds, kPixelKind = kWeightKind + 1;
 
-// Columns beyond this many to either side are not looked at: the error is a sixth of them at most.
-constexpr double kFarthestKink = 6;
+// Columns beyond this many to either side are not looked at.
+constexpr double kFarthestKink = 16;
 
-// A point that lies outside by less may be inside with the errors of its coordinates.
-constexpr double kNearlyInside = 1;
+// Points that lie outside by less may be inside with the errors of their coordinates: those of the
+// location, of its product with the size, and of the difference, and as much once more.
+double nearly_inside(const std::vector<Level>& levels, DType location) {
+  int64_t largest = 1;
+  for (const Level& level : levels) largest = std::max({largest, level.height, level.width});
+  return std::max(1.0, 6 * unit_roundoff(location) * double(largest));
+}
+
+// Numbers up to this many times the smallest normal one may be flushed, since they err themselves.
+constexpr double kFlushMargin = 2;
 
 int64_t odd_part(int64_t size) {
   while (size > 0 && size % 2 == 0) size /= 2;
@@ -62,6 +70,7 @@ RowExpectation::RowExpectation(const Problem& problem, const Tensors& tensors,
       product_(arithmetic.product, arithmetic.has(ATTEST_FLUSHES_SUBNORMALS)),
       accumulator_(arithmetic.accumulator, arithmetic.has(ATTEST_FLUSHES_SUBNORMALS)),
       rounds_values_(is_coarser(arithmetic.product, problem.tensor[ATTEST_V].dtype)),
+      nearly_inside_(nearly_inside(reader_.levels(), arithmetic.location)),
       width_(size_t(problem.as<Params>().head_dim_v)),
       output_variance_(squared(Term::kOutput) * unit_roundoff(arithmetic.output) *
                        unit_roundoff(arithmetic.output) / 3),
@@ -146,8 +155,8 @@ RowExpectation::CoordinateError RowExpectation::coordinate_error(double location
 
 // Notes an error of that variance times `times` and the array.
 void RowExpectation::share(uint64_t kind, uint64_t key, double variance, double times,
-                           const double* channels) {
-  if (variance > 0) shared_.push_back({kind, key, std::sqrt(variance) * times, channels});
+                           const double* channels, bool has_sign) {
+  if (variance > 0) shared_.push_back({kind, key, std::sqrt(variance) * times, channels, has_sign});
 }
 
 // The steepest slope of the cells that a coordinate off by `reach` may lie in.
@@ -192,15 +201,16 @@ void RowExpectation::add_axis(int64_t b, int64_t h, size_t index, bool horizonta
   const double all = error.location + error.product + error.rest;
   (horizontal ? place.error_x : place.error_y) = all;
   const double reach = std::sqrt(3 * (error.location + error.product)) + std::sqrt(3 * error.rest);
-  if (all > 0 && std::floor(at - reach) != std::floor(at + reach))
-    steepen(b, h, place, horizontal, reach, slope);
+  // Beyond a pixel's centre the surface may rise where it falls here.
+  const bool has_kink = all > 0 && std::floor(at - reach) != std::floor(at + reach);
+  if (has_kink) steepen(b, h, place, horizontal, reach, slope);
   const uint64_t axis = horizontal ? 0 : uint64_t{kAxisKinds}, key = bits_of(location);
   const auto kind = [&](uint64_t what, int64_t of_size) {
     return (axis + what) << 32 | uint64_t(of_size);
   };
-  share(kind(kXLocation, 0), key, error.location, w, slope);
-  share(kind(kXProduct, odd_part(scale)), key, error.product, w, slope);
-  share(kind(kXRest, size), key, error.rest, w, slope);
+  share(kind(kXLocation, 0), key, error.location, w, slope, !has_kink);
+  share(kind(kXProduct, odd_part(scale)), key, error.product, w, slope, !has_kink);
+  share(kind(kXRest, size), key, error.rest, w, slope, !has_kink);
   if (is_coarser(arithmetic_.weight, arithmetic_.location))
     share(kind(kXFraction, size), key, squared(Term::kFraction) * weight_.inexact(share_of_far), w,
           slope);
@@ -267,7 +277,7 @@ void RowExpectation::add_products(size_t index) {
 // What is flushed is lost with its sign, so it adds up. Factors and products may be lost alone, or
 // when they are multiplied with the weight.
 void RowExpectation::add_flushed(const Place& place, const double* v, const double* samples) {
-  const double least = std::min(1.0, place.least_weight), w = place.point.weight;
+  const double least = std::min(1.0, place.least_weight) / kFlushMargin, w = place.point.weight;
   for (size_t c = 0; c < width_; ++c) {
     double lost = 0;
     for (int k = 0; k < 4; ++k) {
@@ -323,6 +333,10 @@ void RowExpectation::add_sums() {
         backward[c] += rest * rest;
         squares_[c] += x * x;
         reach_[c] = std::max(reach_[c], std::fabs(partial_[c]));
+        if (accumulator_.flushes)
+          for (const double part : {partial_[c], rest})
+            if (part * part < accumulator_.flush_below * kFlushMargin * kFlushMargin)
+              variance_[c] += flushed * part * part;
       }
     }
   }
@@ -331,7 +345,6 @@ void RowExpectation::add_sums() {
     const double rounded_sums =
         in_parts ? std::max(sequential * chain / most, chain * squares_[c]) : sequential;
     variance_[c] += sums * rounded_sums + small + repeated * reach_[c] * reach_[c];
-    if (sum_[c] * sum_[c] < accumulator_.flush_below) variance_[c] += flushed * sum_[c] * sum_[c];
   }
 }
 
@@ -352,14 +365,19 @@ void RowExpectation::add_shared() {
       continue;
     }
     std::fill(work_.begin(), work_.end(), 0.0);
+    bool have_signs = true;
+    for (size_t n = begin; n < end; ++n) have_signs &= shared_[n].has_sign;
     for (size_t n = begin; n < end; ++n)
-      for (size_t c = 0; c < width_; ++c) work_[c] += shared_[n].size * shared_[n].channels[c];
+      for (size_t c = 0; c < width_; ++c) {
+        const double one = shared_[n].size * shared_[n].channels[c];
+        work_[c] += have_signs ? one : std::fabs(one);
+      }
     for (size_t c = 0; c < width_; ++c) variance_[c] += work_[c] * work_[c];
   }
 }
 
 void RowExpectation::expect(int64_t b, int64_t h, int64_t i, double* value, double* sigma) {
-  reader_.read(b, h, i, points_, kNearlyInside);
+  reader_.read(b, h, i, points_, nearly_inside_);
   find_places();
   shared_.clear();
   std::fill(flushed_.begin(), flushed_.end(), 0.0);

@@ -81,11 +81,13 @@ class RowExpectation {
       return (k % 2 ? column_share : 1 - column_share) * (k / 2 ? row_share : 1 - row_share);
     }
   };
-  /// An error that is `size` times an array of channels. Equal keys are one error.
+  /// An error that is `size` times an array of channels. Equal keys are one error. Without a sign
+  /// it may be of either sign, whatever that of the others is.
   struct SharedError {
     uint64_t kind, key;
     double size;
     const double* channels;
+    bool has_sign;
   };
   /// The parts of the variance of one coordinate.
   struct CoordinateError {
@@ -104,7 +106,8 @@ class RowExpectation {
   void add_weights();
   void add_sums();
   void add_shared();
-  void share(uint64_t kind, uint64_t key, double variance, double factor, const double* channels);
+  void share(uint64_t kind, uint64_t key, double variance, double times, const double* channels,
+             bool has_sign = true);
 
   double* row(std::vector<double>& rows, size_t index) { return rows.data() + index * width_; }
 
@@ -113,7 +116,8 @@ class RowExpectation {
   const DeformableArithmetic arithmetic_;
   const Rounding location_, weight_, product_, accumulator_;
   const bool rounds_values_;
-  const size_t width_;  // channels
+  const double nearly_inside_;  // pixels
+  const size_t width_;          // channels
   const double output_variance_, output_small_;
 
   std::vector<Point> points_;
