@@ -3,8 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
+#include <unistd.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "core/device/testing/fake_elf.hpp"
 #include "core/measure/machine/doctor.hpp"
 #include "core/measure/machine/environment.hpp"
 #include "core/problem/spec.hpp"
@@ -42,6 +47,8 @@ class OnDevice : public ::testing::Test {
   }
 };
 
+constexpr const char* kBrief = "softmax num_heads=2 seq_len_q=7 head_dim=8";
+
 TEST_F(OnDevice, IsJudged) {
   for (const char* spec : {"softmax num_heads=2 seq_len_q=61 head_dim=16 lse",
                            "softmax seq_len_q=33 head_dim=8 window_right=0",
@@ -54,6 +61,31 @@ TEST_F(OnDevice, IsJudged) {
   }
 }
 
+// The driver's device is sm_90. Nothing is launched, nor is the implementation asked.
+TEST_F(OnDevice, APluginWithoutKernelsForItIsUnsupported) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::temp_directory_path() / ("attest_code_" + std::to_string(getpid())),
+                 code = folder / "code";
+  fs::create_directories(folder);
+  const auto run_with = [&](const std::string& name, const std::vector<FakeEntry>& entries) {
+    std::ofstream(code, std::ios::binary) << fake_container(entries);
+    const fs::path plugin_file = folder / (name + ".so");
+    const std::string command = "objcopy --add-section .nv_fatbin=" + code.string() + " " +
+                                ATTEST_BINARY_DIR "/tests/plugins/device.so " +
+                                plugin_file.string();
+    if (std::system(command.c_str()) != 0) return Record();
+    Plugin plugin(plugin_file, {.executable = find_worker(), .cpus = "", .limits = {.threads = 1}});
+    return testing::run_named(plugin, "device_none", kBrief, {.timed = false});
+  };
+  const Record foreign = run_with("foreign", {{2, 87, 0x11}});
+  EXPECT_EQ(foreign.outcome.verdict(), Verdict::kUnsupported);
+  EXPECT_EQ(foreign.outcome.reason, "no kernel for sm_90: it has sm_87");
+  EXPECT_TRUE(foreign.fills.empty());
+  const Record own = run_with("own", {{2, 87, 0x11}, {2, 90, 0x100011}});
+  EXPECT_EQ(own.outcome.verdict(), Verdict::kPass) << own.outcome.reason;
+  fs::remove_all(folder);
+}
+
 TEST_F(OnDevice, IsTimedByTheDevice) {
   const Record record = run("device_none", "softmax seq_len_q=61 head_dim=16 lse", true);
   EXPECT_EQ(record.outcome.verdict(), Verdict::kPass) << record.outcome.reason;
@@ -62,8 +94,6 @@ TEST_F(OnDevice, IsTimedByTheDevice) {
   EXPECT_GE(record.time->cold_samples_ns.size(), 2u);
   EXPECT_GE(record.time->audited_runs.value_or(0), 2);
 }
-
-constexpr const char* kBrief = "softmax num_heads=2 seq_len_q=7 head_dim=8";
 
 // As they come, and a replay is timed as the runs that it stands for.
 TEST_F(OnDevice, BriefRunsAreReplayed) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/device/device_code.hpp"
 #include "core/device/device_kinds.hpp"
 #include "core/judge/guess.hpp"
 #include "core/run/memory_room.hpp"
@@ -115,6 +116,9 @@ void CaseRunner::explain(Judgement& judgement, const PreparedInputs& prepared, c
 // Takes what is declared; a pass: the implementation takes the problem.
 Outcome CaseRunner::admit(Trial& trial) {
   if (std::string why = refuses(trial.implementation, problem_); !why.empty())
+    return {ReasonCode::kUnsupportedTable, std::move(why)};
+  if (std::string why = device_code_missing(trial.plugin.path(), trial.implementation.device);
+      !why.empty())
     return {ReasonCode::kUnsupportedTable, std::move(why)};
   const QueryResult query = trial.plugin.query(trial.implementation, problem_);
   if (query.failure) return *query.failure;
