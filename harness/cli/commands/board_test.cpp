@@ -104,6 +104,19 @@ TEST_F(OnBoard, ClocksThatAreNotLockedRefuseToStart) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "r.jsonl")) << "nothing was begun";
 }
 
+TEST_F(OnBoard, TheDoctorSaysWhatToSetAndWhatIsNotBuilt) {
+  board_.write("sys/class/devfreq/17000000.gpu/min_freq", "306000000\n");
+  const testing::Outcome outcome = attest("doctor");
+  for (const char* line :
+       {"board                    Jetson Orin NX 16GB", "power mode               0 (MAXN)",
+        "clocks                   the clock of the GPU is not locked: 306 to 918 MHz", "undone ",
+        "fan ", "desktop                  gnome-shell", "swap ", "not read "})
+    EXPECT_THAT(outcome.text, HasSubstr(line));
+  EXPECT_THAT(outcome.text,
+              ::testing::AnyOf(HasSubstr("no kernel for sm_87: no plugin is for CUDA"),
+                               HasSubstr("kernels of ")));
+}
+
 TEST_F(OnBoard, OfAnotherMachineOnlyTheCpusAreSeen) {
   const core::FakeRoot desktop;
   setenv("ATTEST_MACHINE_ROOT", desktop.path().c_str(), 1);

@@ -2,12 +2,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <vector>
 
 #include "cli/commands/commands.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/plugins.hpp"
 #include "core/device/device_kinds.hpp"
 #include "core/measure/machine/affinity.hpp"
+#include "core/measure/machine/board_doctor.hpp"
 #include "core/measure/machine/doctor.hpp"
 #include "core/measure/probe.hpp"
 #include "core/problem/spec.hpp"
@@ -63,16 +67,33 @@ void print_peak_rates() {
   fmt::print("{:<30} -> attest probe measures f16, bf16, exp and the caches too\n", "");
 }
 
-int run() {
+void print_findings(const std::vector<core::Finding>& findings) {
   using Kind = core::Finding::Kind;
-  bool usable = true;
-  for (const core::Finding& finding : core::diagnose()) {
+  for (const core::Finding& finding : findings) {
     const char* mark = finding.kind == Kind::kOk     ? "ok  "
                        : finding.kind == Kind::kNote ? "note"
                                                      : "none";
     fmt::print("{}  {:<24} {}\n", mark, finding.what, finding.found);
     if (!finding.advice.empty()) fmt::print("{:<30} -> {}\n", "", finding.advice);
   }
+}
+
+// Before anything is launched.
+void print_kernels(const core::Registry& registry) {
+  const std::string architecture = core::cuda_architecture();
+  if (architecture.empty()) return;
+  std::vector<std::filesystem::path> plugins;
+  for (const core::Registry::Entry& entry : registry.entries())
+    if (entry.implementation->device == ATTEST_CUDA &&
+        std::ranges::find(plugins, entry.plugin->path()) == plugins.end())
+      plugins.push_back(entry.plugin->path());
+  print_findings(core::diagnose_kernels(plugins, architecture));
+}
+
+int run() {
+  bool usable = true;
+  const std::optional<core::BoardState> board = core::read_board();
+  print_findings(core::diagnose());
   print_peak_rates();
   try {
     PluginOptions options;
@@ -81,6 +102,7 @@ int run() {
     fmt::print("ok    {:<24} {} implementations; attest list names them\n", "plugins",
                registry.entries().size());
     print_idle_devices(registry);
+    print_kernels(registry);
     print_isolation(registry, {.executable = core::find_worker(),
                                .cpus = implementations.cpus(),
                                .limits = options.limits});
@@ -88,6 +110,9 @@ int run() {
     fmt::print("none  {:<24} {}\n", "plugins", error.what());
     usable = false;
   }
+  if (board)
+    if (const std::optional<core::BoardState> after = core::read_board())
+      print_findings(core::diagnose_changes(*board, *after));
   return usable ? kOk : kNothing;
 }
 

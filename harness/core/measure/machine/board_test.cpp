@@ -311,7 +311,7 @@ TEST(Board, ABrokenFileCostsItsValuesAndChangesNone) {
     for (const std::string& file : number_files(board)) {
       // Clocks of other devices, and what only lowers the cap of the memory
       if (file.find(".vic") != file.npos || file.find("gpu-nvd") != file.npos ||
-          file.find("pwm-fan") != file.npos || file.find("ucsi") != file.npos ||
+          file.find("pwm") != file.npos || file.find("ucsi") != file.npos ||
           file.find("nvpmodel_clk_cap") != file.npos)
         continue;
       const std::string text = text_of(board.path() / file);

@@ -6,7 +6,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cstdlib>
+#include <optional>
+
+#include "abi/attest.h"
+#include "core/device/cuda_code.hpp"
 #include "core/device/device_kinds.hpp"
+#include "core/measure/machine/board_doctor.hpp"
 #include "core/measure/machine/build_info.hpp"
 #include "core/measure/machine/environment.hpp"
 #include "core/measure/machine/files.hpp"
@@ -162,10 +168,8 @@ std::vector<Finding> diagnose_machine(const fs::path& root) {
         "clock source", clock, fast,
         "reading the time takes a microsecond or more: short runs are timed in blocks only"));
   }
-  if (const std::string mode = get(system, "power_mode"); !mode.empty())
-    findings.push_back(
-        {Kind::kOk, "power mode", mode,
-         "it sets the number of cores and SMs too: compare only the same mode (nvpmodel -q)"});
+  if (const std::optional<BoardState> board = read_board(root))
+    for (Finding& finding : diagnose_board(*board, root)) findings.push_back(std::move(finding));
   return findings;
 }
 
@@ -199,6 +203,45 @@ std::vector<Finding> diagnose_process() {
       findings.push_back(diagnose_monitor(kind));
     }
   return findings;
+}
+
+std::vector<Finding> diagnose_kernels(const std::vector<fs::path>& plugins,
+                                      const std::string& architecture) {
+  const std::string number = architecture.substr(architecture.find('_') + 1);
+  const std::string remedy = fmt::format(
+      "build attest for this device: cmake -DATTEST_CUDA=on "
+      "-DATTEST_CUDA_ARCHITECTURES={}-real; of another plugin: nvcc -gencode "
+      "arch=compute_{},code=sm_{}",
+      number, number, number);
+  if (plugins.empty())
+    return {{Kind::kMissing, "CUDA kernels",
+             fmt::format("no kernel for {}: no plugin is for CUDA", architecture), remedy}};
+  std::vector<Finding> findings;
+  for (const fs::path& plugin : plugins) {
+    const std::vector<CudaCode> codes = read_cuda_code(plugin);
+    if (codes.empty()) continue;
+    const std::string what = fmt::format("kernels of {}", plugin.stem().string()),
+                      has = print(codes);
+    switch (best_fit(codes, std::atoi(number.c_str()))) {
+      case CudaFit::kYes: findings.push_back({Kind::kOk, what, has, ""}); break;
+      case CudaFit::kPerhaps:
+        findings.push_back({Kind::kNote, what,
+                            fmt::format("{}, which {} may take or not", has, architecture),
+                            remedy});
+        break;
+      case CudaFit::kNone:
+        findings.push_back({Kind::kMissing, what,
+                            fmt::format("no kernel for {}: it has {}", architecture, has), remedy});
+    }
+  }
+  return findings;
+}
+
+std::string cuda_architecture() {
+  const DeviceKind& cuda = *find_device_kind(ATTEST_CUDA);
+  if (cuda.missing().empty()) return cuda.facts().architecture;
+  const std::optional<BoardState> board = read_board();
+  return board ? board->architecture.value.value_or("") : "";
 }
 
 std::vector<Finding> diagnose() {
