@@ -10,6 +10,7 @@
 #include "core/record/races.hpp"
 #include "core/tensor/error.hpp"
 #include "reports/compare/launches.hpp"
+#include "reports/limits.hpp"
 
 namespace attest::reports {
 namespace {
