@@ -176,15 +176,19 @@ json record_json(const Record& r, size_t run) {
     if (figures->instructions_per_cycle) one["counters"]["ipc"] = *figures->instructions_per_cycle;
     if (figures->misses_per_token) one["counters"]["misses"] = *figures->misses_per_token;
   }
+  bool has_map = false;
+  const auto with_one_map = [&](json judged) {  // one picture a record is enough
+    if (has_map) judged.erase("map");
+    has_map = has_map || judged.contains("map");
+    return judged;
+  };
   for (const core::FillRecord& fill : r.fills) {
-    json judged = judgement_json(fill.fill, fill.judgement);
+    json judged = with_one_map(judgement_json(fill.fill, fill.judgement));
     judged["outputs"] = fill.outputs_hash;
-    if (one.contains("mapped")) judged.erase("map");  // one picture a record is enough
-    if (judged.contains("map")) one["mapped"] = true;
     one["fills"].push_back(std::move(judged));
   }
   for (const core::RelationRecord& relation : r.relations)
-    one["relations"].push_back(judgement_json(relation.relation, relation.judgement));
+    one["relations"].push_back(with_one_map(judgement_json(relation.relation, relation.judgement)));
   if (!r.notes.empty()) one["notes"] = r.notes;
   if (!r.unknown.empty()) one["unknown"] = r.unknown;
   if (const auto lines = pacing_lines(r); !lines.empty()) one["lines"] = lines;

@@ -192,7 +192,7 @@
       for (let x = 0; x < columns; ++x) {
         const place = parseInt(line.slice(2 * x, 2 * x + 2), 36);
         if (Number.isNaN(place)) continue;
-        const fill = patch ? colourOf(Math.floor(place * picture.tokens / places / patch))
+        const fill = patch ? colourOf(Math.floor(Math.ceil(place * picture.tokens / places) / patch))
           : `hsl(${230 * (1 - place / places)} 75% 48%)`;
         view.append(shape("rect", {x, y, width: 1, height: 1, fill}));
       }
@@ -298,7 +298,8 @@
     dialog.replaceChildren(
       make("button", {type: "button", onclick: () => dialog.close()}, "Close"),
       make("h2", {}, `${record.title} ${record.dtype} ${record.impl}: `, word(record)), ...lines,
-      ...(record.fills || []).filter(fill => fill.map).map(errorMap), histogramOf(record),
+      ...[...record.fills || [], ...record.relations || []].filter(one => one.map).map(errorMap),
+      histogramOf(record),
       sweepView(record), gridView(record),
       judgements(record.fills, "Inputs"), judgements(record.relations, "Relations between runs"),
       make("h2", {}, "Repeat"), copied(record.repro),

@@ -145,6 +145,26 @@ TEST_F(Resume, OutlivesTheEndOfWorkers) {
   EXPECT_LE(lost, killed);
 }
 
+// The picture of a sweep is kept with the records that have it.
+TEST_F(Resume, WritesThePictureOfASweepOnce) {
+  std::ofstream(folder_ / "many.json") << R"({"name": "many", "summary": "s",
+      "defaults": {"operation": "softmax", "head_dim": 16, "dtypes": ["f32"],
+                   "inputs": "lidar:first=64"},
+      "cases": [{"name": "a", "seq_len_q": "tokens"}, {"name": "b", "seq_len_q": 32}]})";
+  run("-o r.jsonl");
+  const std::vector<json> all = lines("r.jsonl");
+  ASSERT_EQ(all.size(), 7u) << "a header, the picture, two records of each case, the end";
+  ASSERT_EQ(all[1]["type"], "tokens");
+  std::ofstream cut(folder_ / "r.jsonl");
+  for (size_t line = 0; line < 3; ++line) cut << all[line].dump() << "\n";
+  cut.close();
+  run("--resume r.jsonl");
+  EXPECT_EQ(results("r.jsonl").size(), 4u);
+  const std::vector<json> again = lines("r.jsonl");
+  EXPECT_EQ(
+      std::ranges::count(again, json("tokens"), [](const json& line) { return line["type"]; }), 1);
+}
+
 TEST_F(Resume, RefusesAnotherRun) {
   run("-o r.jsonl --case c1");
   EXPECT_THAT(run("--resume r.jsonl --case c2").text,

@@ -15,6 +15,7 @@ Recorder::Recorder(const JudgingOptions& options, const core::Implementations& i
                    const core::Session& session)
     : options_(options), implementations_(implementations) {
   if (!options.resume.empty()) earlier_ = core::EarlierResults(options.resume);
+  tokens_ = earlier_.tokens();
   begin(session);
   const size_t most = session.most_records();
   progress_.emplace(most - std::min(earlier_.count(), most));
@@ -89,8 +90,8 @@ void Recorder::expect(size_t more) {
 }
 
 void Recorder::tokens(const core::TokenPicture& picture) {
-  tokens_.try_emplace(picture.inputs, picture);
-  if (results_) results_->write(to_json(picture));
+  const bool is_new = tokens_.try_emplace(picture.inputs, picture).second;
+  if (is_new && results_) results_->write(to_json(picture));
 }
 
 void Recorder::starting(const std::string& what) {

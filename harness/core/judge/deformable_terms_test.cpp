@@ -76,6 +76,20 @@ TEST(DeformableSigma, HonestKernelsPass) {
   EXPECT_GT(largest, 0.5);  // a tolerance that nobody comes near judges nothing
 }
 
+// Rows that are not judged exactly have bounds. A point just outside may be read by a kernel whose
+// coordinates err.
+TEST(DeformableSigma, HonestKernelsPassInRowsWithBounds) {
+  const DeformableShape wide{.seq_len_q = 20000,
+                             .head_dim_v = 2,
+                             .num_points = 1,
+                             .levels = {{116, 200}},
+                             .location_dtype = ATTEST_F32};
+  const DeformableCase c(wide, ATTEST_F32, {"borders", 5});
+  const Judgement judgement = judged(c, {.location = ATTEST_F16}, 0);
+  EXPECT_GT(judgement.swept_elements, 1000);
+  EXPECT_EQ(judgement.outcome.verdict(), Verdict::kPass) << judgement.outcome.reason;
+}
+
 // Random problems, inputs and declarations; numbers follow from `trial`.
 TEST(DeformableSigma, HonestKernelsPassOnRandomProblems) {
   std::vector<uint64_t> trials(40);

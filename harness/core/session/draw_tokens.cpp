@@ -37,14 +37,14 @@ std::optional<TokenPicture> draw_tokens(const std::string& inputs, const Tokens&
                        .cell_metres = edge,
                        .cells = std::vector<std::string>(lines, std::string(2 * columns, ' '))};
   // Nothing: the cell would lie outside.
-  const auto cell = [&](double from_edge, size_t cells) -> std::optional<size_t> {
-    const double index = std::floor(from_edge / edge);
-    if (index < 0 || index > double(cells)) return {};
-    return std::min(size_t(index), cells - 1);
+  const auto cell = [&](double from_edge, double length, size_t cells) -> std::optional<size_t> {
+    if (from_edge < 0 || from_edge > length) return {};
+    return std::min(size_t(from_edge / edge), cells - 1);
   };
   for (int64_t place = 0; place < tokens.count; ++place) {
     const auto& [x, y] = tokens.positions[size_t(tokens.order[size_t(place)])];
-    const std::optional<size_t> line = cell(high - y, lines), column = cell(x - left, columns);
+    const std::optional<size_t> line = cell(high - y, high - low, lines),
+                                column = cell(x - left, right - left, columns);
     if (!line || !column) continue;
     char* const at = &picture.cells[*line][2 * *column];
     if (*at != ' ') continue;  // only the first token of a cell is shown

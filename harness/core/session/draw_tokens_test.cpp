@@ -38,6 +38,20 @@ TEST(DrawTokens, ShowsTheFirstTokenOfACell) {
   EXPECT_EQ(draw_tokens("", tokens)->cells.front().substr(2 * (kTokenCells - 1)), "i0");
 }
 
+// Of 100 tokens in a row, one metre apart, two at each end are left out.
+TEST(DrawTokens, LeavesOutTheOutermostTokens) {
+  Tokens row;
+  row.count = 100;
+  for (int i = 0; i < 100; ++i) {
+    row.positions.push_back({float(i), 0});
+    row.order.push_back(i);
+  }
+  const TokenPicture picture = draw_tokens("", row).value();
+  ASSERT_EQ(picture.cells.size(), 1u);
+  EXPECT_EQ(picture.cells[0].substr(0, 2), "0p") << "of token 2: 25 of 1296";
+  EXPECT_EQ(picture.cells[0].substr(2 * (kTokenCells - 1)), "yk") << "of token 96: 1244 of 1296";
+}
+
 TEST(DrawTokens, OneTokenHasAPictureAndAnImageNone) {
   Tokens tokens;
   tokens.count = 1;

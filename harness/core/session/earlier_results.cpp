@@ -20,6 +20,7 @@ EarlierResults::EarlierResults(const std::string& path) : path_(path) {
   begun_ = results.begun;
   complete_ = results.complete;
   bytes_ = results.bytes;
+  tokens_ = std::move(results.tokens);
   identity_ = results.header.environment["identity"];
   for (Record& record : results.records) {
     CaseKey key = key_of(record);

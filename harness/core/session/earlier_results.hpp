@@ -22,6 +22,8 @@ class EarlierResults {
   bool complete() const { return complete_; }
   /// The offset at which the last complete line ends.
   size_t bytes() const { return bytes_; }
+  /// The pictures of tokens that the file has, by their inputs.
+  const std::map<std::string, TokenPicture>& tokens() const { return tokens_; }
   /// The number of records not taken yet.
   size_t count() const { return records_.size(); }
 
@@ -35,6 +37,7 @@ class EarlierResults {
   bool begun_ = false, complete_ = false;
   size_t bytes_ = 0;
   Identity identity_;
+  std::map<std::string, TokenPicture> tokens_;
   std::multimap<CaseKey, Record> records_, taken_;
 };
 

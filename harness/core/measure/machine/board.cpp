@@ -104,9 +104,11 @@ class BoardReader {
   }
 
   void read_mask(const fs::path& gpu) {
+    std::vector<fs::path> folders{root_ / "sys/devices/platform/gpu.0",
+                                  root_ / "sys/devices/gpu.0"};
+    if (!gpu.empty()) folders.push_back(gpu / "device");
     Reading<std::string> mask;
-    for (const fs::path& folder :
-         {root_ / "sys/devices/platform/gpu.0", root_ / "sys/devices/gpu.0", gpu / "device"}) {
+    for (const fs::path& folder : folders) {
       mask = read_reading(folder / "tpc_pg_mask");
       std::error_code error;
       if (mask.value || fs::exists(folder / "tpc_pg_mask", error)) break;

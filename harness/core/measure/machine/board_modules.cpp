@@ -95,6 +95,8 @@ Reading<std::string> parse_mode_name(const std::string& conf, int64_t id) {
 }
 
 Reading<int64_t> parse_mask(const std::string& text, int most) {
+  if (most > 2 * kPairs)
+    return Reading<int64_t>::none("tpc_pg_mask: what it means on this module is not known");
   const std::optional<int64_t> mask = whole_number(text);
   if (!mask || *mask >= (1 << kPairs) - 1)  // a GPU without any would not answer
     return Reading<int64_t>::none("tpc_pg_mask: it is no mask of 8 pairs that leaves one");

@@ -220,6 +220,7 @@ TEST(Board, AMaskLeavesPairsOfMultiprocessors) {
   EXPECT_EQ(parse_mask("0", 14).value, 14) << "what is fused off does not come back";
   for (const char* garbage : {"", "255", "256", "-1", "f0", "240 241", "0x", "1e2"})
     EXPECT_FALSE(parse_mask(garbage, 16).value) << garbage;
+  EXPECT_FALSE(parse_mask("0", 20).value) << "Thor: no document says what its bits are";
 }
 
 TEST(BoardChanges, NoneIsNone) {

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMostBytes = 1u << 20;  // of nvpmodel.conf, which has some ten thousand
+constexpr size_t kMostBytes = size_t{64} << 20;  // more than any: a node may have no end
 
 // Text of a message: what cannot be printed is shown as '?', and no more than a few words.
 std::string shown(std::string_view text) {

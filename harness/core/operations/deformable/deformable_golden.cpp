@@ -28,8 +28,9 @@ constexpr uint64_t kSampleSeed = 0x6465666f;
 /// `count` of the rows 0 .. length - 1, ascending: the first, the last, those beside plausible tile
 /// edges, and random ones.
 std::vector<int64_t> sample_rows(int64_t length, int64_t count, uint64_t seed) {
-  std::vector<int64_t> rows(static_cast<size_t>(length));
+  std::vector<int64_t> rows;
   if (count >= length) {
+    rows.resize(static_cast<size_t>(length));
     std::iota(rows.begin(), rows.end(), 0);
     return rows;
   }
@@ -45,7 +46,6 @@ std::vector<int64_t> sample_rows(int64_t length, int64_t count, uint64_t seed) {
       for (const int64_t row : {edge - 1, edge})
         if (left > count / 2) take(row);
   for (uint64_t n = 0; left > 0; ++n) take(int64_t(random_below(seed, n, uint64_t(length))));
-  rows.clear();
   for (int64_t row = 0; row < length; ++row)
     if (taken[size_t(row)]) rows.push_back(row);
   return rows;
@@ -191,10 +191,12 @@ class DeformableGolden final : public Golden {
     return of;
   }
 
-  // A sample lies between the least and the largest pixel.
+  // A sample lies between the least and the largest pixel. Points outside, which an error of their
+  // coordinates may bring in, count as if they were inside.
   void sweep(const std::vector<Task>& tasks, const DeformableArithmetic& arithmetic,
              const Sink& sink) const {
     const auto width = size_t(p_.head_dim_v);
+    const double margin = deformable::nearly_inside(points_.levels(), arithmetic.location);
     const double roundings = 8 + 4 * double(p_.num_levels * p_.num_points);
     double coarsest = unit_roundoff(arithmetic.output), small = half_subnormal(arithmetic.output);
     for (const DType dtype : {arithmetic.weight, arithmetic.product, arithmetic.accumulator}) {
@@ -217,7 +219,8 @@ class DeformableGolden final : public Golden {
               &largest = of_v[size_t(task.head)].high;
         number(task, rows);
         for (size_t i = 0; i < task.queries.size(); ++i) {
-          points_.read(task.head / p_.num_heads, task.head % p_.num_heads, task.queries[i], points);
+          points_.read(task.head / p_.num_heads, task.head % p_.num_heads, task.queries[i], points,
+                       margin);
           double positive = 0, negative = 0;
           for (const Point& point : points)
             (point.weight < 0 ? negative : positive) += point.weight;

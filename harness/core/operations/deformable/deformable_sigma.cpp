@@ -20,14 +20,8 @@ constexpr uint64_t kWeightKind = 2 * kAxisKinds, kPixelKind = kWeightKind + 1;
 
 // Columns beyond this many to either side are not looked at.
 constexpr double kFarthestKink = 16;
-
-// Points that lie outside by less may be inside with the errors of their coordinates: those of the
-// location, of its product with the size, and of the difference, and as much once more.
-double nearly_inside(const std::vector<Level>& levels, DType location) {
-  int64_t largest = 1;
-  for (const Level& level : levels) largest = std::max({largest, level.height, level.width});
-  return std::max(1.0, 6 * unit_roundoff(location) * double(largest));
-}
+// The same for the cells in which both coordinates may lie.
+constexpr double kFarthestSaddle = 1;
 
 // Numbers up to this many times the smallest normal one may be flushed, since they err themselves.
 constexpr double kFlushMargin = 2;
@@ -58,6 +52,14 @@ double RowExpectation::Rounding::variance(double t) const {
 double RowExpectation::Rounding::inexact(double t) const {
   const bool is_flushed = t != 0 && t * t < flush_below;
   return rounded(t, dtype) == t && !is_flushed ? 0 : variance(t);
+}
+
+// The errors are those of the location, of its product with the size, and of the difference, and as
+// much once more.
+double nearly_inside(const std::vector<Level>& levels, DType location) {
+  int64_t largest = 1;
+  for (const Level& level : levels) largest = std::max({largest, level.height, level.width});
+  return std::max(1.0, 6 * unit_roundoff(location) * double(largest));
 }
 
 RowExpectation::RowExpectation(const Problem& problem, const Tensors& tensors,
@@ -187,6 +189,29 @@ void RowExpectation::steepen(int64_t b, int64_t h, const Place& place, bool hori
   }
 }
 
+// The largest v00 - v01 - v10 + v11 of the cells that the point may lie in, by channel, in work_.
+void RowExpectation::find_saddle(int64_t b, int64_t h, const Place& place) {
+  const Level& level = reader_.levels()[size_t(place.point.level)];
+  const auto floor = [](double x) { return int64_t(std::floor(x)); };
+  const double x = place.point.x, y = place.point.y;
+  std::vector<double>&saddle = column_, &pixel = partial_;
+  std::fill(work_.begin(), work_.end(), 0.0);
+  for (int64_t row = floor(y - place.reach_y); row <= floor(y + place.reach_y); ++row)
+    for (int64_t column = floor(x - place.reach_x); column <= floor(x + place.reach_x); ++column) {
+      std::fill(saddle.begin(), saddle.end(), 0.0);
+      for (int k = 0; k < 4; ++k) {
+        pixels_.read(b, h, level, row + k / 2, column + k % 2, pixel.data());
+        const double sign = k == 0 || k == 3 ? 1 : -1;
+        for (size_t c = 0; c < width_; ++c) saddle[c] += sign * pixel[c];
+      }
+      const bool is_own = row == floor(y) && column == floor(x);
+      for (size_t c = 0; c < width_; ++c)
+        if (is_own ? !(work_[c] >= std::fabs(saddle[c]))
+                   : std::isfinite(saddle[c]) && work_[c] < std::fabs(saddle[c]))
+          work_[c] = std::fabs(saddle[c]);
+    }
+}
+
 void RowExpectation::add_axis(int64_t b, int64_t h, size_t index, bool horizontal) {
   Place& place = places_[index];
   const Level& level = reader_.levels()[size_t(place.point.level)];
@@ -203,7 +228,10 @@ void RowExpectation::add_axis(int64_t b, int64_t h, size_t index, bool horizonta
   const double reach = std::sqrt(3 * (error.location + error.product)) + std::sqrt(3 * error.rest);
   // Beyond a pixel's centre the surface may rise where it falls here.
   const bool has_kink = all > 0 && std::floor(at - reach) != std::floor(at + reach);
-  if (has_kink) steepen(b, h, place, horizontal, reach, slope);
+  if (has_kink) {
+    steepen(b, h, place, horizontal, reach, slope);
+    (horizontal ? place.reach_x : place.reach_y) = std::min(reach, kFarthestSaddle);
+  }
   const uint64_t axis = horizontal ? 0 : uint64_t{kAxisKinds}, key = bits_of(location);
   const auto kind = [&](uint64_t what, int64_t of_size) {
     return (axis + what) << 32 | uint64_t(of_size);
@@ -391,13 +419,11 @@ void RowExpectation::expect(int64_t b, int64_t h, int64_t i, double* value, doub
     add_factors(index);
     add_products(index);
     add_axis(b, h, index, true), add_axis(b, h, index, false);
-    const double* v = pixel_.data() + 4 * index * width_;
     const double twist =
         squared(Term::kTwist) * w * w * places_[index].error_x * places_[index].error_y;
-    for (size_t c = 0; c < width_; ++c) {
-      const double saddle = v[c] - v[width_ + c] - v[2 * width_ + c] + v[3 * width_ + c];
-      variance_[c] += twist * saddle * saddle;
-    }
+    if (twist == 0) continue;
+    find_saddle(b, h, places_[index]);
+    for (size_t c = 0; c < width_; ++c) variance_[c] += twist * work_[c] * work_[c];
   }
   if (!points_.empty()) add_weights(), add_sums(), add_shared();
   for (size_t c = 0; c < width_; ++c) {

@@ -45,6 +45,10 @@ enum class Term {
   kCount
 };
 
+/// Points that lie outside of their level by less, in pixels, may be inside with the errors of
+/// their coordinates. `location`: the dtype of that stage.
+double nearly_inside(const std::vector<Level>& levels, DType location);
+
 /// One thread's computation of rows.
 class RowExpectation {
  public:
@@ -71,6 +75,7 @@ class RowExpectation {
     double least_weight = 0;                 // of one of them, without its sign
     double column_share = 0, row_share = 0;  // fractions: of the right column, of the lower row
     double error_x = 0, error_y = 0;         // variances of the coordinates
+    double reach_x = 0, reach_y = 0;         // pixels: by how much they may err, if to another cell
 
     void add(double weight) {
       point.weight += weight;
@@ -103,6 +108,7 @@ class RowExpectation {
   void add_factors(size_t place);
   void add_products(size_t place);
   void add_flushed(const Place& place, const double* v, const double* samples);
+  void find_saddle(int64_t b, int64_t h, const Place& place);
   void add_weights();
   void add_sums();
   void add_shared();
