@@ -103,8 +103,8 @@ const Trial kTrials[] = {
       "block/bias/128/all_but_one", "weights/key"}},
     {"softmax dtype=f32 num_heads=2 seq_len_q=100 head_dim=16 softcap=3 bias=[1,1,100,100] "
      "window_right=0",
-     {"rise/32/last/much", "rise/32/last/over_64", "rise/32/last/over_88", "lane/64/33",
-      "lane/64/34", "lane/64/35", "weights/key"}},
+     {"rise/32/last/much", "rise/32/last/over_64", "rise/32/last/over_88", "lane/64/32",
+      "lane/64/33", "lane/64/34", "lane/64/35", "weights/key"}},
     {"softmax dtype=f32 num_heads=2 seq_len_q=197 head_dim=64 softcap=3 bias=[1,1,197,197] "
      "window_left=40 window_right=0",
      {"rise/32/last/over_64", "lane/32/20", "lane/64/20", "lane/64/37", "lane/64/38",

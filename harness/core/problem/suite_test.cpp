@@ -72,7 +72,7 @@ TEST(Suite, CasesAreDefaultsAndTheirOwnKeys) {
 TEST(Suite, QuickDtypesAreInTheOrderOfAll) {
   const Suite suite = parse_suite(R"({"name": "mine", "summary": "a case",
     "defaults": {"operation": "softmax", "dtypes": ["f32", "f16", "bf16"]},
-    "cases": [{"name": "a", "seq_len_q": 10, "quick": ["bf16", "f32", "bf16"]}]})",
+    "cases": [{"name": "a", "seq_len_q": 10, "head_dim": 8, "quick": ["bf16", "f32"]}]})",
                                   "x.json");
   EXPECT_EQ(suite.cases.at(0).quick, (std::vector<DType>{ATTEST_F32, ATTEST_BF16}));
 }
