@@ -796,20 +796,24 @@ TEST_F(Cli, SaysWhatMostFailuresHaveInCommon) {
 }
 
 // The promise that a right kernel never fails, on every feature: each implementation passes each
-// case that it supports.
+// case that it supports. The slow template is in the smaller suite alone: default_suite_test judges
+// it on all that is tiny.
 class CliSuite : public Cli, public ::testing::WithParamInterface<const char*> {};
 
 TEST_P(CliSuite, EveryImplementationPasses) {
-  const Outcome outcome = attest("run " + std::string(GetParam()) +
-                                 " --judge-only --threads 1 --case-limit 1 --plugin " + kMinimal +
-                                 " --impl '*' -o all.jsonl");
+  const std::string suite = GetParam();
+  const bool has_template = suite == "smoke";
+  const Outcome outcome =
+      attest("run " + suite + " --judge-only --threads 1 --case-limit 1" +
+             (has_template ? " --plugin " + kMinimal : "") + " --impl '*' -o all.jsonl");
   EXPECT_EQ(outcome.code, 0) << outcome.text.substr(
       outcome.text.size() > 4000 ? outcome.text.size() - 4000 : 0);
   std::map<std::string, int> passes;
   for (const json& line : lines("all.jsonl"))
     if (line["type"] == "result" && line["verdict"] == "pass") ++passes[line["impl"]];
-  for (const char* impl : {"naive", "flash_cpu", "window_cpu", "linear_cpu", "naive_minimal"})
-    EXPECT_GE(passes[impl], 3) << impl;
+  for (const char* impl : {"naive", "flash_cpu", "window_cpu", "linear_cpu", "naive_deformable"})
+    EXPECT_GE(passes[impl], 2) << impl;
+  EXPECT_EQ(passes["naive_minimal"] >= 3, has_template);
 }
 INSTANTIATE_TEST_SUITE_P(Suites, CliSuite, ::testing::Values("smoke", "default"),
                          [](const auto& suite) { return std::string(suite.param); });
