@@ -19,9 +19,9 @@ struct Place {
 };
 
 template <class T>
-class Kernel {
+class DeformableKernel {
  public:
-  Kernel(Mutation mutation, const attest_problem& problem, void* const* data)
+  DeformableKernel(Mutation mutation, const attest_problem& problem, void* const* data)
       : a_(problem, data),
         mutation_(mutation),
         threads_(problem.threads),
@@ -126,24 +126,6 @@ class Kernel {
   int64_t channels_;
 };
 
-class DeformablePlan final : public Plan {
- public:
-  DeformablePlan(Mutation mutation, const attest_problem& problem)
-      : mutation_(mutation), problem_(problem) {}
-
-  void run(void* const* data, void* workspace) const override {
-    switch (problem_.tensor[ATTEST_V].dtype) {
-      case ATTEST_F32: return Kernel<float>(mutation_, problem_, data).run(workspace);
-      case ATTEST_F16: return Kernel<attest::Half>(mutation_, problem_, data).run(workspace);
-      default: return Kernel<attest::BFloat16>(mutation_, problem_, data).run(workspace);
-    }
-  }
-
- private:
-  const Mutation mutation_;
-  const attest_problem& problem_;
-};
-
 }  // namespace
 
 const char* query_deformable(const attest_problem& problem, attest_support& support) {
@@ -154,7 +136,7 @@ const char* query_deformable(const attest_problem& problem, attest_support& supp
 }
 
 std::unique_ptr<Plan> plan_deformable(Mutation mutation, const attest_problem& problem) {
-  return std::make_unique<DeformablePlan>(mutation, problem);
+  return std::make_unique<TypedPlan<DeformableKernel>>(mutation, problem, ATTEST_V);
 }
 
 }  // namespace mutants

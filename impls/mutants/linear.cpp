@@ -29,9 +29,9 @@ struct State {
 };
 
 template <class T>
-class Kernel {
+class LinearKernel {
  public:
-  Kernel(Mutation mutation, const attest_problem& problem, void* const* data)
+  LinearKernel(Mutation mutation, const attest_problem& problem, void* const* data)
       : a_(problem, data),
         mutation_(mutation),
         threads_(problem.threads),
@@ -127,24 +127,6 @@ class Kernel {
   int64_t head_dim_;
 };
 
-class LinearPlan final : public Plan {
- public:
-  LinearPlan(Mutation mutation, const attest_problem& problem)
-      : mutation_(mutation), problem_(problem) {}
-
-  void run(void* const* data, void* workspace) const override {
-    switch (problem_.tensor[ATTEST_Q].dtype) {
-      case ATTEST_F32: return Kernel<float>(mutation_, problem_, data).run(workspace);
-      case ATTEST_F16: return Kernel<attest::Half>(mutation_, problem_, data).run(workspace);
-      default: return Kernel<attest::BFloat16>(mutation_, problem_, data).run(workspace);
-    }
-  }
-
- private:
-  const Mutation mutation_;
-  const attest_problem& problem_;
-};
-
 }  // namespace
 
 const char* query_linear(const attest_problem& problem, attest_support& support) {
@@ -158,7 +140,7 @@ const char* query_linear(const attest_problem& problem, attest_support& support)
 }
 
 std::unique_ptr<Plan> plan_linear(Mutation mutation, const attest_problem& problem) {
-  return std::make_unique<LinearPlan>(mutation, problem);
+  return std::make_unique<TypedPlan<LinearKernel>>(mutation, problem, ATTEST_Q);
 }
 
 }  // namespace mutants

@@ -12,6 +12,28 @@ struct Plan {
   virtual void run(void* const* data, void* workspace) const = 0;
 };
 
+/// Runs Kernel<T>, where T is the type of the elements of `role`. Kernels of different files must
+/// have different names, even in unnamed namespaces: g++ 12 merges plans of the same name.
+template <template <class> class Kernel>
+class TypedPlan final : public Plan {
+ public:
+  TypedPlan(Mutation mutation, const attest_problem& problem, int role)
+      : mutation_(mutation), problem_(problem), role_(role) {}
+
+  void run(void* const* data, void* workspace) const override {
+    switch (problem_.tensor[role_].dtype) {
+      case ATTEST_F32: return Kernel<float>(mutation_, problem_, data).run(workspace);
+      case ATTEST_F16: return Kernel<attest::Half>(mutation_, problem_, data).run(workspace);
+      default: return Kernel<attest::BFloat16>(mutation_, problem_, data).run(workspace);
+    }
+  }
+
+ private:
+  const Mutation mutation_;
+  const attest_problem& problem_;
+  const int role_;
+};
+
 /// Declares arithmetic and workspace; why not, or null. The same for every mutation: a bug that is
 /// declared is none.
 const char* query_softmax(const attest_problem& problem, attest_support& support);

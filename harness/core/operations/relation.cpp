@@ -4,6 +4,10 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
+#include <utility>
+
+#include "core/tensor/random.hpp"
 
 namespace attest::core {
 namespace {
@@ -368,6 +372,28 @@ std::unique_ptr<Relation> rearranged(std::string_view name, const Problem& probl
                                      const Tensors& inputs,
                                      std::vector<Rearrangement> rearrangements) {
   return std::make_unique<Rearranged>(name, problem, inputs, std::move(rearrangements));
+}
+
+std::vector<int64_t> shuffled_places(int64_t count, uint64_t seed) {
+  std::vector<int64_t> places(static_cast<size_t>(count));
+  std::iota(places.begin(), places.end(), 0);
+  for (int64_t n = count; n > 1; --n)
+    std::swap(places[size_t(n - 1)], places[size_t(random_below(seed, uint64_t(n), uint64_t(n)))]);
+  return places;
+}
+
+double largest_value(const Tensor& tensor) {
+  const TensorSpec& spec = tensor.spec;
+  const int leading = spec.rank - 1;
+  double largest = 0;
+  std::vector<double> row(size_t(spec.dim[leading]));
+  for (int64_t r = 0; r < row_count(spec, leading); ++r) {
+    load_row(tensor.data, spec.dtype, row_offset(spec, leading, r), spec.dim[leading],
+             spec.stride[leading], row.data());
+    for (const double x : row)
+      if (std::isfinite(x)) largest = std::max(largest, std::fabs(x));
+  }
+  return largest;
 }
 
 Problem resized(const Problem& problem, const std::function<void(Problem&)>& change) {

@@ -141,6 +141,11 @@ std::unique_ptr<Relation> rearranged(std::string_view name, const Problem& probl
                                      const Tensors& inputs,
                                      std::vector<Rearrangement> rearrangements);
 
+/// The numbers 0 .. count - 1 in an order that follows from `seed`.
+std::vector<int64_t> shuffled_places(int64_t count, uint64_t seed);
+/// The largest magnitude of the finite elements.
+double largest_value(const Tensor& tensor);
+
 /// The base problem with sizes changed by `change`. Every present tensor becomes dense and keeps
 /// its dtype; a broadcast dim stays broadcast. Throws Error if the result is invalid.
 Problem resized(const Problem& problem, const std::function<void(Problem&)>& change);

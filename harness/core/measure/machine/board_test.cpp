@@ -21,11 +21,6 @@ using Texts = std::map<std::string, std::string>;
 
 BoardState read(const FakeBoard& board) { return read_board(board.path()).value(); }
 
-std::string text_of(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  return std::string((std::istreambuf_iterator<char>(in)), {});
-}
-
 struct Expected {
   const char* board;
   std::vector<int> jetpacks;
@@ -238,7 +233,7 @@ TEST(BoardChanges, EachIsTold) {
   const BoardState before = read(board);
   const std::string events = "sys/devices/platform/soctherm-oc-event/hwmon/hwmon2/";
   const auto doubts = [&](const std::string& file, const std::string& text) {
-    const std::string was = text_of(board.path() / file);
+    const std::string was = FakeBoard::text_of(board.path() / file);
     board.write(file, text);
     const std::vector<std::string> found = changes(before, read(board)).doubts;
     board.write(file, was);
@@ -297,7 +292,9 @@ std::vector<std::string> number_files(const FakeBoard& board) {
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(board.path()))
     if (entry.is_regular_file() &&
-        parse_value(text_of(entry.path()).substr(0, text_of(entry.path()).find('\n'))).value)
+        parse_value(
+            FakeBoard::text_of(entry.path()).substr(0, FakeBoard::text_of(entry.path()).find('\n')))
+            .value)
       files.push_back(std::filesystem::relative(entry.path(), board.path()).string());
   return files;
 }
@@ -315,7 +312,7 @@ TEST(Board, ABrokenFileCostsItsValuesAndChangesNone) {
           file.find("pwm") != file.npos || file.find("ucsi") != file.npos ||
           file.find("nvpmodel_clk_cap") != file.npos)
         continue;
-      const std::string text = text_of(board.path() / file);
+      const std::string text = FakeBoard::text_of(board.path() / file);
       for (const Mutation& mutation : kMutations) {
         const bool flag = text.size() < 4;  // 0, 1 and counts have no unit
         if (std::string(mutation.name) == "in another unit" && flag) continue;

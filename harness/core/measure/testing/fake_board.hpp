@@ -72,6 +72,10 @@ class FakeBoard : public FakeRoot {
     for (const int descriptor : open_) close(descriptor);
   }
 
+  static std::string text_of(const std::filesystem::path& file) {
+    std::ifstream in(file, std::ios::binary);
+    return std::string((std::istreambuf_iterator<char>(in)), {});
+  }
   void remove(const std::string& file) const { std::filesystem::remove_all(path() / file); }
   /// Reading it answers EAGAIN from now on, as a sensor does that is off.
   void refuse(const std::string& file) {
@@ -139,10 +143,6 @@ class FakeBoard : public FakeRoot {
     for (const auto& entry : std::filesystem::directory_iterator(path() / folder, error))
       all.push_back(entry.path());
     return all;
-  }
-  static std::string text_of(const std::filesystem::path& file) {
-    std::ifstream in(file, std::ios::binary);
-    return std::string((std::istreambuf_iterator<char>(in)), {});
   }
   static void copy(const std::filesystem::path& folder, const char* from, const char* to) {
     if (std::filesystem::exists(folder / from))

@@ -1,39 +1,16 @@
 // Relations of deformable attention, and variants: what a cache of plans has to have in its keys.
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "core/operations/deformable/deformable.hpp"
 #include "core/operations/deformable/sampling.hpp"
 #include "core/operations/relation.hpp"
 #include "core/operations/variant.hpp"
-#include "core/tensor/random.hpp"
 
 namespace attest::core {
 namespace {
 
 using deformable::Params;
-
-std::vector<int64_t> shuffled(int64_t count, uint64_t seed) {
-  std::vector<int64_t> places(static_cast<size_t>(count));
-  std::iota(places.begin(), places.end(), 0);
-  for (int64_t n = count; n > 1; --n)
-    std::swap(places[size_t(n - 1)], places[size_t(random_below(seed, uint64_t(n), uint64_t(n)))]);
-  return places;
-}
-
-/// The largest magnitude of the finite elements of V.
-double largest_value(const Tensor& v) {
-  double largest = 0;
-  std::vector<double> row(size_t(v.spec.dim[3]));
-  for (int64_t r = 0; r < row_count(v.spec, 3); ++r) {
-    load_row(v.data, v.spec.dtype, row_offset(v.spec, 3, r), v.spec.dim[3], v.spec.stride[3],
-             row.data());
-    for (const double x : row)
-      if (std::isfinite(x)) largest = std::max(largest, std::fabs(x));
-  }
-  return largest;
-}
 
 /// What a sum over points reaches at most: the largest sum of the magnitudes of weights.
 double largest_weight(const Problem& problem, const Tensors& inputs) {
@@ -65,7 +42,8 @@ std::vector<std::unique_ptr<Relation>> deformable_relations(const Problem& probl
     add(repeated(name, inputs,
                  resized(problem, [&](Problem& larger) { grow(larger.as<Params>()); })));
   };
-  const std::vector<int64_t> points = shuffled(p.num_points, 4), queries = shuffled(p.seq_len_q, 2);
+  const std::vector<int64_t> points = shuffled_places(p.num_points, 4),
+                             queries = shuffled_places(p.seq_len_q, 2);
   // Points are what keys are elsewhere.
   if (p.num_points > 1)
     add(rearranged("key-permutation", problem, inputs,

@@ -1,8 +1,12 @@
 // The feature map of linear attention, vectorised for the machine it runs on.
 #pragma once
+#include <cmath>
 #include <cstdint>
 
 namespace attest::core::linear {
+
+/// phi of one number: elu(x) + 1.
+inline double feature(double x) { return x > 0 ? x + 1 : std::exp(x); }
 
 /// feature_map takes a multiple of this many numbers.
 inline constexpr int64_t kLanes = 8;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/operations/linear/linear.hpp"
+#include "core/operations/linear/rows.hpp"
 #include "core/operations/rounding.hpp"
 #include "core/tensor/random.hpp"
 
@@ -83,17 +84,12 @@ class LinearEmulator {
   }
 
   bool counts(int32_t role, int64_t b, int axis, int64_t index) const {
-    const Tensor& mask = tensors_[size_t(role)];
-    return !mask || core::load(mask.data, ATTEST_BOOL,
-                               mask.spec.stride[0] * b + mask.spec.stride[axis] * index) != 0;
+    return linear::counts(tensors_[size_t(role)], b, axis, index);
   }
   std::vector<double> load(int32_t role, int64_t b, int64_t head, int64_t row,
                            int64_t width) const {
-    const Tensor& x = tensors_[size_t(role)];
     std::vector<double> values(static_cast<size_t>(width));
-    load_row(x.data, x.spec.dtype,
-             b * x.spec.stride[0] + head * x.spec.stride[1] + row * x.spec.stride[2], width,
-             x.spec.stride[3], values.data());
+    linear::load_one(tensors_[size_t(role)], b, head, row, values.data());
     return values;
   }
   // phi of a row, 0 where masked away.

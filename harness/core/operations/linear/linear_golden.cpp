@@ -10,6 +10,7 @@
 #include "core/operations/linear/feature_map.hpp"
 #include "core/operations/linear/linear.hpp"
 #include "core/operations/linear/linear_sigma.hpp"
+#include "core/operations/linear/rows.hpp"
 #include "core/operations/linear/shared_errors.hpp"
 #include "core/operations/product.hpp"
 #include "core/tensor/random.hpp"
@@ -17,7 +18,7 @@
 namespace attest::core {
 namespace {
 
-using linear::padded;
+using linear::counts, linear::load_one, linear::padded;
 // Keys that are looked at for numbers that repeat; of chains shorter than 1 / kShortChains of the
 // keys only few matter.
 constexpr int64_t kSampled = 1024, kFewSampled = 64, kShortChains = 4;
@@ -108,19 +109,6 @@ class LinearGolden final : public Golden {
     for (const auto& [known, count] : independent_)
       if (known == arithmetic) return count;
     return {};
-  }
-
-  static bool counts(const Tensor& mask, int64_t b, int axis, int64_t index) {
-    if (!mask) return true;
-    const int64_t offset = mask.spec.stride[0] * b + mask.spec.stride[axis] * index;
-    return load(mask.data, ATTEST_BOOL, offset) != 0;
-  }
-
-  static void load_one(const Tensor& from, int64_t b, int64_t head, int64_t row, double* values) {
-    const TensorSpec& spec = from.spec;
-    load_row(from.data, spec.dtype,
-             b * spec.stride[0] + head * spec.stride[1] + row * spec.stride[2], spec.dim[3],
-             spec.stride[3], values);
   }
 
   // phi and m^2 of `count` rows of Q or K; all zero where the mask says so, whatever lies there.
@@ -298,12 +286,11 @@ class LinearGolden final : public Golden {
     for (size_t e = 0; e < v.size(); ++e)
       repeats(v[e], [&](double, double, double chance) { alike_v[e] += chance; });
     for (size_t c = 0; c < k.size(); ++c) {
-      auto phi = [](double x) { return x > 0 ? x + 1 : std::exp(x); };
       double total = 0;
-      for (const double x : k[c]) total += phi(x);
+      for (const double x : k[c]) total += linear::feature(x);
       repeats(k[c], [&](double x, double count, double chance) {
         alike_k[c] += chance;
-        m.repeated_z[c] += u.repeated(chance, count * phi(x) / total);
+        m.repeated_z[c] += u.repeated(chance, count * linear::feature(x) / total);
       });
       for (size_t e = 0; e < v.size(); ++e)
         m.repeated[c * size_t(sizes_.width) + e] =

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
+#include "core/operations/linear/feature_map.hpp"
 #include "core/operations/linear/linear.hpp"
+#include "core/operations/linear/rows.hpp"
 #include "core/operations/relation.hpp"
-#include "core/tensor/random.hpp"
 
 namespace attest::core {
 namespace {
@@ -20,11 +20,8 @@ std::vector<Rearrangement> shuffled(const Problem& problem, std::initializer_lis
                                     int32_t mask, int axis) {
   const TensorSpec& spec = problem.tensor[size_t(*roles.begin())];
   const int64_t rows = spec.dim[2];
-  std::vector<int64_t> places(static_cast<size_t>(rows)), cells;
-  std::iota(places.begin(), places.end(), 0);
-  for (int64_t n = rows; n > 1; --n)
-    std::swap(places[size_t(n - 1)],
-              places[size_t(random_below(uint64_t(axis), uint64_t(n), uint64_t(n)))]);
+  const std::vector<int64_t> places = shuffled_places(rows, uint64_t(axis));
+  std::vector<int64_t> cells;
   for (int64_t b = 0; b < spec.dim[0]; ++b)
     for (const int64_t place : places) cells.push_back(b * rows + place);
   std::vector<Rearrangement> moved;
@@ -73,11 +70,8 @@ class HiddenByMask final : public SamePlaces {
 std::vector<double> features(const Tensor& x, int64_t b, int64_t head) {
   const int64_t rows = x.spec.dim[2], dim = x.spec.dim[3];
   std::vector<double> phi(size_t(rows * dim));
-  for (int64_t r = 0; r < rows; ++r)
-    load_row(x.data, x.spec.dtype,
-             b * x.spec.stride[0] + head * x.spec.stride[1] + r * x.spec.stride[2], dim,
-             x.spec.stride[3], phi.data() + r * dim);
-  for (double& value : phi) value = value > 0 ? value + 1 : std::exp(value);
+  for (int64_t r = 0; r < rows; ++r) linear::load_one(x, b, head, r, phi.data() + r * dim);
+  for (double& value : phi) value = linear::feature(value);
   return phi;
 }
 
@@ -94,9 +88,7 @@ double largest_sum(const Problem& problem, const Tensors& inputs) {
       const std::vector<double> k = features(inputs[ATTEST_K], b, head);
       std::fill(sum.begin(), sum.end(), 0.0), std::fill(reach.begin(), reach.end(), 0.0);
       for (int64_t j = 0; j < p.seq_len_kv; ++j) {
-        load_row(v.data, v.spec.dtype,
-                 b * v.spec.stride[0] + head * v.spec.stride[1] + j * v.spec.stride[2],
-                 p.head_dim_v, v.spec.stride[3], value.data());
+        linear::load_one(v, b, head, j, value.data());
         for (size_t c = 0; c < d; ++c)
           for (size_t e = 0; e < width; ++e) {
             double& state = sum[c * width + e];

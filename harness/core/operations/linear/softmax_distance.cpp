@@ -4,26 +4,12 @@
 #include <cmath>
 #include <vector>
 
+#include "core/operations/linear/feature_map.hpp"
+#include "core/operations/linear/rows.hpp"
 #include "core/tensor/constants.hpp"
 
 namespace attest::core {
 namespace {
-
-double elu_plus_1(double x) { return x > 0 ? x + 1 : std::exp(x); }
-
-// The row [b, head, row] of Q, K or V.
-std::vector<double> row_of(const Tensor& from, int64_t b, int64_t head, int64_t row) {
-  const TensorSpec& spec = from.spec;
-  std::vector<double> values(size_t(spec.dim[3]));
-  load_row(from.data, spec.dtype, b * spec.stride[0] + head * spec.stride[1] + row * spec.stride[2],
-           spec.dim[3], spec.stride[3], values.data());
-  return values;
-}
-
-bool is_kept(const Tensor& mask, int64_t b, int axis, int64_t index) {
-  return !mask || load(mask.data, ATTEST_BOOL,
-                       mask.spec.stride[0] * b + mask.spec.stride[axis] * index) != 0;
-}
 
 // A weighted mean of values whose weights come one after the other.
 struct Mean {
@@ -47,19 +33,20 @@ Squares compare_row(const Problem& problem, const Tensors& inputs, int64_t b, in
   const auto& p = problem.as<attest_linear_params>();
   const int64_t kv_head = head / (p.num_heads / p.num_kv_heads);
   const Tensor& mask = inputs[ATTEST_MASK];
-  const std::vector<double> q = row_of(inputs[ATTEST_Q], b, head, row);
+  std::vector<double> q(size_t(p.head_dim)), k(q.size()), v(size_t(p.head_dim_v));
+  linear::load_one(inputs[ATTEST_Q], b, head, row, q.data());
   const double scale = 1 / std::sqrt(double(p.head_dim));
   // Softmax is taken online: `largest` is the largest score so far.
   Mean linear(p.head_dim_v), softmax(p.head_dim_v);
   double largest = -kInfinity;
   for (int64_t j = 0; j < p.seq_len_kv; ++j) {
-    if (!is_kept(mask, b, 3, j)) continue;
-    const std::vector<double> k = row_of(inputs[ATTEST_K], b, kv_head, j),
-                              v = row_of(inputs[ATTEST_V], b, kv_head, j);
+    if (!linear::counts(mask, b, 3, j)) continue;
+    linear::load_one(inputs[ATTEST_K], b, kv_head, j, k.data());
+    linear::load_one(inputs[ATTEST_V], b, kv_head, j, v.data());
     double score = 0, similarity = 0;
     for (size_t c = 0; c < q.size(); ++c) {
       score += q[c] * k[c] * scale;
-      similarity += elu_plus_1(q[c]) * elu_plus_1(k[c]);
+      similarity += linear::feature(q[c]) * linear::feature(k[c]);
     }
     if (score > largest) {
       const double factor = std::exp(largest - score);
@@ -89,7 +76,7 @@ std::optional<double> distance_from_softmax(const Problem& problem, const Tensor
   for (int64_t n = 0; n < count; ++n) {
     const int64_t at = all * n / count + (all * (n + 1) / count - all * n / count) / 2;
     const int64_t row = at % p.seq_len_q, b = at / p.seq_len_q / p.num_heads;
-    if (!is_kept(inputs[ATTEST_QUERY_MASK], b, 2, row)) continue;
+    if (!linear::counts(inputs[ATTEST_QUERY_MASK], b, 2, row)) continue;
     const Squares squares = compare_row(problem, inputs, b, at / p.seq_len_q % p.num_heads, row);
     sum.difference += squares.difference;
     sum.softmax += squares.softmax;

@@ -139,14 +139,6 @@ double largest_value_sum(const Problem& problem, const Tensor& v) {
   return largest;
 }
 
-double largest_value(const Tensor& v) {
-  double largest = 0;
-  for (int64_t i = 0; i < row_count(v.spec, 4); ++i)
-    if (const double x = load(v.data, v.spec.dtype, row_offset(v.spec, 4, i)); std::isfinite(x))
-      largest = std::max(largest, std::fabs(x));
-  return largest;
-}
-
 }  // namespace
 
 std::vector<StageRange> value_ranges(const Problem& problem, const Tensors& inputs) {
