@@ -287,7 +287,8 @@ enum {
 enum {
   // [batch, num_heads, seq_len_q, num_levels, num_points, 2], x then y: 0 .. 1 is the level
   ATTEST_LOCATIONS = ATTEST_OWN,
-  // [batch, num_heads, seq_len_q, num_levels, num_points], any finite number; not normalised
+  // [batch, num_heads, seq_len_q, num_levels, num_points], any numbers; not normalised. A weight
+  // that is NaN or infinite counts only if its point lies inside.
   ATTEST_WEIGHTS
 };
 #define ATTEST_WITH_ALIGN_CORNERS ATTEST_OWN_BIT(0)
@@ -310,8 +311,8 @@ enum {
   ATTEST_DEFORMABLE_PRODUCT,     // what V is rounded to; products and samples are kept in it
   ATTEST_DEFORMABLE_ACCUMULATOR  // in what the sum over levels and points is kept
 };
-// How deformable attention may compute besides: a location becomes 2 x - 1 first, as grid_sample
-// takes it.
+// A way of deformable attention: the kernel first turns a location x into 2 x - 1, which is what
+// grid_sample takes.
 #define ATTEST_LOCATES_ON_GRID ATTEST_OWN_WAY(0)
 
 // Operations, each with its params struct.

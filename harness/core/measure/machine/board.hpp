@@ -4,9 +4,10 @@
 //   if (const std::optional<BoardState> board = read_board())
 //     for (const auto& [key, reason] : facts(*board).missing) fmt::print("{}: {}\n", key, reason);
 //
-// The power mode sets the number of multiprocessors and the memory's clock, not only clocks of
-// cores. NVML answers nothing there, and CUDA's attributes of the memory's clock and bus are wrong,
-// so everything comes from files. attest has never run on a board (harness/guide/orin.md).
+// The power mode sets the clocks of the cores, the clock of the memory and the number of
+// multiprocessors. On a board NVML answers nothing, and CUDA gives a wrong clock and a wrong bus of
+// the memory, so every value comes from a file. attest has never run on a board
+// (harness/guide/orin.md).
 #pragma once
 #include <cstdint>
 #include <filesystem>

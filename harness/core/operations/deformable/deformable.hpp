@@ -2,10 +2,10 @@
 // query reads V bilinearly at a few points of every level, and adds what it reads with given
 // weights. Outside a level V is 0.
 //
-// A point that does not lie within one pixel of its level adds nothing, whatever its weight is; so
-// does a point with a NaN or infinite location. The compiled kernels of mmcv, Deformable DETR and
-// TensorRT do the same: they skip a point whose coordinate fails a comparison, and NaN fails all.
-// grid_sample of PyTorch returns NaN there instead (pytorch/pytorch#51911).
+// A point that does not lie within one pixel of its level adds nothing, whatever its weight is. A
+// point with a NaN or infinite location adds nothing either. The compiled kernels of mmcv,
+// Deformable DETR and TensorRT do the same: they skip a point whose coordinate fails a comparison,
+// and NaN fails all. grid_sample of PyTorch returns NaN there instead (pytorch/pytorch#51911).
 #pragma once
 #include <memory>
 
@@ -29,8 +29,9 @@ std::vector<std::unique_ptr<Relation>> deformable_relations(const Problem& probl
                                                             const Tensors& inputs);
 std::vector<Variant> deformable_variants(const Problem& problem);
 
-/// The golden in float64: of all rows, or of a sample of each head if that is not cheap; the other
-/// rows are swept. Memory: 8 bytes for each query, and the rows of one task for each thread.
+/// The golden in float64. It has the value of every row, or, if that takes too long, the values of
+/// a sample of each head's rows and bounds for the other rows. It keeps the numbers of all rows of
+/// a sequence (8 bytes each), and each thread keeps the values of one task's rows.
 std::unique_ptr<Golden> deformable_golden(const Problem& problem, const Tensors& tensors);
 
 /// Operation::kernels: a sample is summed, then weighed; or the weight is multiplied with the

@@ -9,21 +9,25 @@
 
 namespace attest::core::passes {
 
-/// Sigma takes the roundings of different keys for independent. Tokens that are nearly equal, as
-/// neighbours in a picture are, have nearly equal keys and values, and then they are not:
+/// The errors of a row that many of its keys share. Elsewhere sigma assumes that the roundings of
+/// different keys are independent. The assumption fails for neighbouring tokens of a picture, whose
+/// keys and values are nearly equal:
 ///
 /// - A query that is rounded by dq moves all scores together, by t_j = softmax_scale dq . k_j, and
 ///   the output by sum_j p_j t_j (v_j - o). That is a sum over channels c of dq_c C_c, with
 ///   C_c = softmax_scale sum_j p_j k_jc (v_j - o).
-/// - Keys that are nearly equal round alike. All kernels round them to the same numbers, unless
-///   they scale them before, so k_j errs by a known dk_j, and its score by softmax_scale q . dk_j.
-/// - So do values: the output errs by sum_j p_j dv_j.
-/// - So do probabilities: the output errs by sum_j dp_j (v_j - theta o). Here kernels differ by the
-///   maximum that they know when they round, so the largest error of kScales such maxima is taken.
+/// - Nearly equal keys are rounded to the same side. Every kernel that does not scale keys first
+///   rounds them to the same numbers, so k_j errs by a known dk_j, and its score by
+///   softmax_scale q . dk_j.
+/// - Nearly equal values are rounded to the same side: the output errs by sum_j p_j dv_j.
+/// - Nearly equal probabilities are, too: the output errs by sum_j dp_j (v_j - theta o). A kernel
+///   rounds a probability relative to the maximum that it knows at that time. This class takes the
+///   largest error over kScales such maxima.
 ///
-/// All C_c would take head_dim products with V. So channels are put into at most kGroups groups. In
-/// each, the terms q_c C_c are added with random signs before they are squared, which gives the sum
-/// of their squares in the mean. Up to kGroups channels the result is exact.
+/// Computing every C_c would take head_dim products with V. This class puts the channels into at
+/// most kGroups groups instead. In each group it adds the terms q_c C_c with random signs before it
+/// squares them; in the mean that gives the sum of their squares. With up to kGroups channels the
+/// result is exact.
 class SharedRoundings {
  public:
   static constexpr int64_t kGroups = 16, kScales = 4;
