@@ -44,6 +44,24 @@ void find_library() {
 /// (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION).
 class Target {
  public:
+  /// The only one of a process, since a handle takes long to make. It is never destroyed: when a
+  /// process ends, the driver may be gone before its static objects are.
+  static const Target& of_process() {
+    static const Target* const only = new Target;
+    return *only;
+  }
+  Target(const Target&) = delete;
+  Target& operator=(const Target&) = delete;
+  fe::error_t build(fe::graph::Graph& graph) const {
+    if (handle_) return graph.build(handle_, {fe::HeurMode_t::A});
+    return graph.set_device_properties(described_).build({fe::HeurMode_t::A});
+  }
+  /// Compute capability, times 10.
+  int capability() const { return capability_; }
+  /// Null: there is no device.
+  cudnnHandle_t handle() const { return handle_; }
+
+ private:
   Target() {
     find_library();
     if (const char* described = std::getenv("ATTEST_CUDNN_DEVICE")) {
@@ -55,21 +73,6 @@ class Target {
         throw std::runtime_error("cuDNN: cudnnCreate fails");
     }
   }
-  Target(const Target&) = delete;
-  Target& operator=(const Target&) = delete;
-  ~Target() {
-    if (handle_) fe::detail::destroy_handle(handle_);
-  }
-  fe::error_t build(fe::graph::Graph& graph) const {
-    if (handle_) return graph.build(handle_, {fe::HeurMode_t::A});
-    return graph.set_device_properties(described_).build({fe::HeurMode_t::A});
-  }
-  /// Compute capability, times 10.
-  int capability() const { return capability_; }
-  /// Null: there is no device.
-  cudnnHandle_t handle() const { return handle_; }
-
- private:
   void describe(const char* path) {
     std::ifstream file(path, std::ios::binary);
     const std::vector<uint8_t> json{std::istreambuf_iterator<char>(file), {}};
@@ -88,20 +91,40 @@ class Target {
   int capability_ = 0;
 };
 
-/// A graph of one node for one problem. Tensors are known to it by their role; what attest has no
-/// role for comes after these.
-class Attention {
- public:
-  // Of queries or keys, where the problem has lengths of the others alone
-  static constexpr int64_t kFullLengths = ATTEST_ROLES;
+// A tensor that attest has no role for: lengths of queries or keys, where the problem has lengths
+// of the others alone.
+constexpr int64_t kFullLengths = ATTEST_ROLES;
 
-  explicit Attention(const attest_problem& problem)
-      : problem_(problem), p_(attest::params<attest_softmax_params>(problem)) {
-    const auto type = problem.tensor[ATTEST_Q].dtype == ATTEST_F16 ? fe::DataType_t::HALF
-                                                                   : fe::DataType_t::BFLOAT16;
-    graph_.set_sm_version(target_.capability());  // else nodes ask a CUDA runtime of the
-                                                  // frontend's, which need not be there
-    graph_.set_io_data_type(type)
+/// A graph of one node, with its plans. Tensors are known to it by their role or as kFullLengths.
+struct Attention {
+  fe::graph::Graph graph;
+  std::vector<int64_t> uids;
+  uint64_t workspace_bytes = 0;
+
+  void run(void* const* data, void* full_lengths, void* workspace, cudaStream_t stream) {
+    const cudnnHandle_t handle = Target::of_process().handle();
+    std::unordered_map<int64_t, void*> addresses;
+    for (const int64_t uid : uids) addresses[uid] = uid == kFullLengths ? full_lengths : data[uid];
+    if (fe::detail::set_stream(handle, stream) != CUDNN_STATUS_SUCCESS)
+      throw std::runtime_error("cudnnSetStream fails");
+    require(graph.execute(handle, addresses, workspace));
+  }
+};
+
+/// Describes a problem to cuDNN, and has it make plans.
+class Draft {
+ public:
+  explicit Draft(const attest_problem& problem)
+      : problem_(problem), p_(attest::params<attest_softmax_params>(problem)) {}
+
+  std::shared_ptr<Attention> build() {
+    const Target& target = Target::of_process();
+    const auto type = problem_.tensor[ATTEST_Q].dtype == ATTEST_F16 ? fe::DataType_t::HALF
+                                                                    : fe::DataType_t::BFLOAT16;
+    // Else nodes ask a CUDA runtime of the frontend's, which need not be there.
+    graph().set_sm_version(target.capability());
+    graph()
+        .set_io_data_type(type)
         .set_intermediate_data_type(fe::DataType_t::FLOAT)
         .set_compute_data_type(fe::DataType_t::FLOAT);
     auto options =
@@ -113,35 +136,25 @@ class Attention {
       options.set_sink_token(tensor(ATTEST_SINKS, {1, p_.num_heads, 1, 1}, fe::DataType_t::FLOAT));
     add_lengths(options);
     const auto [o, stats] =
-        graph_.sdpa(tensor(ATTEST_Q), tensor(ATTEST_K), tensor(ATTEST_V), options);
-    o->set_output(true).set_uid(ATTEST_O).set_dim(dims(ATTEST_O)).set_stride(strides(ATTEST_O));
+        graph().sdpa(tensor(ATTEST_Q), tensor(ATTEST_K), tensor(ATTEST_V), options);
+    set_output(*o, ATTEST_O).set_dim(dims(ATTEST_O)).set_stride(strides(ATTEST_O));
     if (has(ATTEST_LSE)) {
-      const attest_tensor& lse = problem.tensor[ATTEST_LSE];
-      stats->set_output(true).set_uid(ATTEST_LSE).set_data_type(fe::DataType_t::FLOAT);
-      stats->set_dim({lse.dim[0], lse.dim[1], lse.dim[2], 1})
-          .set_stride(of_whole_dims({lse.dim[0], lse.dim[1], lse.dim[2], 1}, lse.stride));
+      const attest_tensor& lse = problem_.tensor[ATTEST_LSE];
+      const std::vector<int64_t> column{lse.dim[0], lse.dim[1], lse.dim[2], 1};
+      set_output(*stats, ATTEST_LSE)
+          .set_data_type(fe::DataType_t::FLOAT)
+          .set_dim(column)
+          .set_stride(of_whole_dims(column, lse.stride));
     }
-    require(target_.build(graph_));
-  }
-
-  bool runs() const { return target_.handle() != nullptr; }
-  uint64_t workspace_bytes() {
+    require(target.build(graph()));
     int64_t bytes = 0;
-    require(graph_.get_workspace_size(bytes));
-    return static_cast<uint64_t>(bytes);
-  }
-  void run(void* const* data, void* full_lengths, void* workspace, cudaStream_t stream) {
-    std::unordered_map<int64_t, void*> addresses;
-    for (const int64_t uid : uids_) addresses[uid] = uid == kFullLengths ? full_lengths : data[uid];
-    addresses[ATTEST_O] = data[ATTEST_O];
-    if (has(ATTEST_LSE)) addresses[ATTEST_LSE] = data[ATTEST_LSE];
-    if (fe::detail::set_stream(target_.handle(), stream) != CUDNN_STATUS_SUCCESS)
-      throw std::runtime_error("cudnnSetStream fails");
-    if (fe::error_t error = graph_.execute(target_.handle(), addresses, workspace); error.is_bad())
-      throw std::runtime_error("cuDNN: " + error.get_message());
+    require(graph().get_workspace_size(bytes));
+    made_->workspace_bytes = static_cast<uint64_t>(bytes);
+    return made_;
   }
 
  private:
+  fe::graph::Graph& graph() { return made_->graph; }
   bool has(int32_t role) const { return problem_.tensor[role].dtype != ATTEST_NONE; }
 
   /// cuDNN wants a stride where attest has 0, of a dim of 1.
@@ -162,14 +175,18 @@ class Attention {
     return of_whole_dims(dims(role), problem_.tensor[role].stride);
   }
 
+  fe::graph::Tensor_attributes& set_output(fe::graph::Tensor_attributes& tensor, int32_t role) {
+    made_->uids.push_back(role);
+    return tensor.set_output(true).set_uid(role);
+  }
   Tensor tensor(int64_t uid, const std::vector<int64_t>& dims,
                 const std::vector<int64_t>& strides) {
-    uids_.push_back(uid);
-    return graph_.tensor(fe::graph::Tensor_attributes()
-                             .set_name(std::to_string(uid))
-                             .set_uid(uid)
-                             .set_dim(dims)
-                             .set_stride(strides));
+    made_->uids.push_back(uid);
+    return graph().tensor(fe::graph::Tensor_attributes()
+                              .set_name(std::to_string(uid))
+                              .set_uid(uid)
+                              .set_dim(dims)
+                              .set_stride(strides));
   }
   Tensor tensor(int32_t role) { return tensor(role, dims(role), strides(role)); }
   Tensor tensor(int64_t uid, const std::vector<int64_t>& dense_dims, fe::DataType_t type) {
@@ -211,10 +228,32 @@ class Attention {
 
   const attest_problem& problem_;
   const attest_softmax_params& p_;
-  Target target_;
-  fe::graph::Graph graph_;
-  std::vector<int64_t> uids_;
+  const std::shared_ptr<Attention> made_ = std::make_shared<Attention>();
 };
+
+/// What makes a problem, apart from its data.
+std::string bytes_of(const attest_problem& problem) {
+  std::string bytes;
+  const auto append = [&](const auto& part) {
+    bytes.append(reinterpret_cast<const char*>(&part), sizeof part);
+  };
+  append(problem.operation), append(problem.features), append(problem.device_id);
+  append(attest::params<attest_softmax_params>(problem));
+  for (int role = 0; role < ATTEST_ROLES; ++role) append(problem.tensor[role]);
+  return bytes;
+}
+
+/// The plans for a problem. They are kept, as in a program that meets the same shapes again: a
+/// harness asks for one problem many times, and cuDNN takes up to a second to plan and compile.
+std::shared_ptr<Attention> attention_for(const attest_problem& problem) {
+  constexpr size_t kMostKept = 64;
+  static auto& kept = *new std::unordered_map<std::string, std::shared_ptr<Attention>>;
+  std::string key = bytes_of(problem);
+  if (const auto found = kept.find(key); found != kept.end()) return found->second;
+  const std::shared_ptr<Attention> made = Draft(problem).build();
+  if (kept.size() == kMostKept) kept.clear();
+  return kept[std::move(key)] = made;
+}
 
 class Cudnn {
  public:
@@ -241,7 +280,7 @@ class Cudnn {
     for (const int stage : {ATTEST_SOFTMAX_QK, ATTEST_SOFTMAX_PV})
       support.stage[stage].dtype = problem.tensor[ATTEST_Q].dtype;
     try {
-      support.workspace_bytes = Attention(problem).workspace_bytes();
+      support.workspace_bytes = attention_for(problem)->workspace_bytes;
     } catch (const std::exception&
                  error) {  // the frontend throws where a library or a function is missing
       why = error.what();
@@ -249,8 +288,8 @@ class Cudnn {
     }
     return nullptr;
   }
-  explicit Cudnn(const attest_problem& given) : problem(given), attention_(given) {
-    if (!attention_.runs())
+  explicit Cudnn(const attest_problem& given) : problem(given), attention_(attention_for(given)) {
+    if (!Target::of_process().handle())
       throw std::runtime_error("plans for a device that ATTEST_CUDNN_DEVICE describes do not run");
     const auto& p = attest::params<attest_softmax_params>(problem);
     const bool of_queries = problem.tensor[ATTEST_SEQ_LENS_Q].dtype == ATTEST_NONE;
@@ -274,11 +313,11 @@ class Cudnn {
   const attest_problem& problem;
 
   void run(void* const* data, void* workspace, void* stream) {
-    attention_.run(data, full_lengths_, workspace, static_cast<cudaStream_t>(stream));
+    attention_->run(data, full_lengths_, workspace, static_cast<cudaStream_t>(stream));
   }
 
  private:
-  Attention attention_;
+  const std::shared_ptr<Attention> attention_;
   void* full_lengths_ = nullptr;
 };
 

@@ -82,3 +82,14 @@ grep -q 'no: cuDNN: ' "$work/said" || die "on a device before tensor cores: $(ca
 asked /nowhere.json 'softmax dtype=f16 seq_len_q=64 head_dim=64' >"$work/said"
 grep -q 'no: ATTEST_CUDNN_DEVICE: /nowhere.json describes no device' "$work/said" ||
   die "no description: $(cat "$work/said")"
+
+# Plans are kept by problem: who asks for one again waits for nothing, and who asks for a problem
+# that differs in one thing gets plans of its own.
+cc -std=c11 -Wall -Wextra -Werror -I"$source/harness/abi" -o "$work/query_times" \
+  "$source/harness/testing/cuda/query_times.c" -ldl
+env CUDNN_FRONTEND_CUDART_LIB_NAME=/nowhere/libcudart.so ATTEST_CUDNN_DEVICE="$h200" \
+  LD_LIBRARY_PATH="$work/driver:$toolkit/lib64:$toolkit/lib" \
+  "$work/query_times" "$plugin" >"$work/said"
+awk 'NR == 1 { brief = $1 / 20 }
+  ($2 == "same") != ($1 < brief) { exit 1 }
+  END { if (NR != 8) exit 1 }' "$work/said" || die "plans are not kept: $(cat "$work/said")"
