@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/record/case_key.hpp"
+#include "core/record/token_picture.hpp"
 #include "core/session/plan.hpp"
 
 namespace attest::core {
