@@ -46,8 +46,9 @@ TEST(Suites, AllAreThere) {
     EXPECT_EQ(suite.name, file.stem().string());
     names.insert(suite.name);
   }
-  EXPECT_THAT(names, testing::IsSupersetOf({"vit", "bev", "lidar", "windows", "matching", "decode",
-                                            "masks", "stress", "multiscale", "smoke", "default"}));
+  EXPECT_THAT(
+      names, testing::IsSupersetOf({"vit", "bev", "lidar", "windows", "matching", "decode", "masks",
+                                    "stress", "multiscale", "gpu", "smoke", "default"}));
 }
 
 TEST(Suites, EveryCaseHasALineAndReadableInputs) {
@@ -65,7 +66,7 @@ TEST(Suites, EveryCaseHasALineAndReadableInputs) {
 }
 
 TEST(Suites, ModelsHaveASourceOrANote) {
-  for (const char* name : {"vit", "bev", "lidar", "windows", "matching"})
+  for (const char* name : {"vit", "bev", "lidar", "windows", "matching", "gpu"})
     for (const Case& one : read_suite(kFolder / (std::string(name) + ".json")).cases)
       EXPECT_FALSE(one.source.empty() && one.note.empty() && one.operation == "softmax" &&
                    !one.inputs.from_tokens)

@@ -3,6 +3,7 @@
 // wrong in ways that only a device has.
 #include <dlfcn.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <stdexcept>
@@ -27,7 +28,8 @@ enum class Way {
   kUncaptured,
   kUsedUp,
   kAllocates,
-  kPool
+  kPool,
+  kOddPlaces
 };
 
 struct Description {
@@ -53,6 +55,7 @@ constexpr Description describe(Way way) {
       return {"device_allocates", "allocates in run; where that fails, the next run says so too"};
     case Way::kPool:
       return {"device_pool", "has a megabyte in the order of the stream while it works"};
+    case Way::kOddPlaces: return {"device_odd_places", "is wrong where q begins on 256 bytes"};
     case Way::kWaits: return {"device_waits", "waits for the stream, which is not its business"};
   }
   return {"", ""};
@@ -118,6 +121,8 @@ class Device {
     if (kWay == Way::kUsedUp && self.left_ == 0) return;
     --self.left_;
     mutants::attend(attest::Softmax<float>(self.problem, self.data_));
+    if (kWay == Way::kOddPlaces && reinterpret_cast<uintptr_t>(self.data_[ATTEST_Q]) % 256 == 0)
+      static_cast<float*>(self.data_[ATTEST_O])[0] += 1;
   }
   // As CUDA's runtime keeps an error until somebody asks.
   void allocate() {
@@ -147,4 +152,5 @@ ATTEST_PLUGIN(attest::table<Device<Way::kNone>>(), attest::table<Device<Way::kBe
               attest::table<Device<Way::kWaits>>(), attest::table<Device<Way::kTail>>(),
               attest::table<Device<Way::kGap>>(), attest::table<Device<Way::kLeftover>>(),
               attest::table<Device<Way::kUncaptured>>(), attest::table<Device<Way::kUsedUp>>(),
-              attest::table<Device<Way::kAllocates>>(), attest::table<Device<Way::kPool>>())
+              attest::table<Device<Way::kAllocates>>(), attest::table<Device<Way::kPool>>(),
+              attest::table<Device<Way::kOddPlaces>>())

@@ -12,6 +12,7 @@
 #include "cli/exit_code.hpp"
 #include "cli/help/manual.hpp"
 #include "core/problem/hint.hpp"
+#include "core/tensor/error.hpp"
 
 namespace attest::cli {
 namespace {

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "cli/interrupt.hpp"
+#include "core/tensor/error.hpp"
 
 extern char** environ;
 

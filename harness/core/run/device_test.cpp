@@ -95,6 +95,16 @@ TEST_F(OnDevice, IsTimedByTheDevice) {
   EXPECT_GE(record.time->audited_runs.value_or(0), 2);
 }
 
+// Judged runs get tensors at odd places, timed ones get them where frameworks allocate them.
+TEST_F(OnDevice, TimedTensorsLieAsInFrameworks) {
+  const char* spec = "softmax seq_len_q=61 head_dim=16";
+  EXPECT_EQ(run("device_odd_places", spec).outcome.verdict(), Verdict::kPass);
+  const Outcome timed = run("device_odd_places", spec, true).outcome;
+  EXPECT_EQ(timed.code, ReasonCode::kFailTolerance);
+  EXPECT_THAT(timed.reason, HasSubstr("in an audited timed run"));
+  EXPECT_EQ(run("device_none", spec, true).outcome.verdict(), Verdict::kPass);
+}
+
 // As they come, and a replay is timed as the runs that it stands for.
 TEST_F(OnDevice, BriefRunsAreReplayed) {
   setenv("ATTEST_FAKE_CUDA", "brief", 1);

@@ -11,13 +11,17 @@
 namespace attest::core {
 namespace {
 
+// What attest.h promises of tensors that are not UNALIGNED.
+constexpr int64_t kTensorAlignment = 64;
 constexpr int64_t kZone = 4096;  // bytes of canary behind the data, and at least so many before
 constexpr unsigned char kNaN = 0xff;  // in each byte: a NaN of every floating-point dtype
+
+static_assert(kZone % DeviceTensors::kFrameworkAlignment == 0, "it comes before a tensor");
 
 }  // namespace
 
 DeviceTensors::DeviceTensors(const attest_tensor* tensor, const std::vector<Source>& sources,
-                             Device& device)
+                             Device& device, Place place)
     : tensor_(tensor), device_(device) {
   int64_t longest = 0;
   for (const Source& source : sources) longest = std::max(longest, kZone + source.slot.alignment);
@@ -25,9 +29,9 @@ DeviceTensors::DeviceTensors(const attest_tensor* tensor, const std::vector<Sour
     for (int64_t at = 0; at < longest; ++at)
       canaries_[canary == Canary::kOutput].push_back(canary_byte(canary, at));
   for (const Source& source : sources) {
-    // An odd multiple of the promised alignment, and no more: what allocation gives is aligned
-    // better.
-    const int64_t bytes = source.slot.data_bytes, front = kZone + source.slot.alignment;
+    // What allocation gives is aligned better than attest.h promises.
+    const bool odd = place == Place::kOdd || source.slot.alignment < kTensorAlignment;
+    const int64_t bytes = source.slot.data_bytes, front = kZone + (odd ? source.slot.alignment : 0);
     Copy copy{source, DeviceBuffer(device, size_t(front + bytes + kZone)), nullptr};
     copy.data = copy.buffer.data() + front;
     arguments_.add(copy.source.slot, copy.data);

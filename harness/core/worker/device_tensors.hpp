@@ -23,8 +23,15 @@ class DeviceTensors {
     char* host;
     bool output;
   };
+  /// Where a tensor begins: at an odd multiple of the alignment that attest.h promises, so that
+  /// who assumes more shows it; or on kFrameworkAlignment, as where frameworks allocate it, unless
+  /// the problem is UNALIGNED.
+  enum class Place { kOdd, kAsInFrameworks };
+  static constexpr int64_t kFrameworkAlignment = 256;  // bytes, as cudaMalloc gives
+
   /// `tensor`: by role; it and the host's memory must outlive this. Throws DeviceError.
-  DeviceTensors(const attest_tensor* tensor, const std::vector<Source>& sources, Device& device);
+  DeviceTensors(const attest_tensor* tensor, const std::vector<Source>& sources, Device& device,
+                Place place);
 
   const Arguments& arguments() const { return arguments_; }
   /// Copies all tensors to the device, with the canaries between their elements, and writes those

@@ -131,7 +131,7 @@ Reply::Result Executor::run_on_device(Call& call, const MappedTensors& inputs,
     for (size_t i = 0; i < tensors->slots.size(); ++i)
       sources.push_back(
           {tensors->slots[i], static_cast<char*>(tensors->data(i)), tensors == &outputs});
-  DeviceTensors tensors(call.wire().tensor, sources, device(call));
+  DeviceTensors tensors(call.wire().tensor, sources, device(call), DeviceTensors::Place::kOdd);
   tensors.upload();
   device(call).watch_pool();
   return with_plan(call, [&](void* plan, double create_ns) -> Reply::Result {

@@ -128,7 +128,7 @@ attest_status Scripted::run_on_device(const Plan& plan, Place& place,
       for (size_t i = 0; i < (*tensors)->slots.size(); ++i)
         sources.push_back({(*tensors)->slots[i], static_cast<char*>((*tensors)->data(i)),
                            tensors == &place.outputs});
-    place.on_device.emplace(problem.tensor, sources, *around_.device);
+    place.on_device.emplace(problem.tensor, sources, *around_.device, DeviceTensors::Place::kOdd);
   }
   place.on_device->upload(first);
   const Arguments& arguments = place.on_device->arguments();

@@ -26,7 +26,9 @@ int64_t runs_in_a_block(double run_ns, int64_t most) {
 
 TimedDevice::TimedDevice(const attest_tensor* tensor,
                          const std::vector<DeviceTensors::Source>& sources, Device& device)
-    : device_(device), tensors_(tensor, sources, device), timer_(device.make_timer()) {
+    : device_(device),
+      tensors_(tensor, sources, device, DeviceTensors::Place::kAsInFrameworks),
+      timer_(device.make_timer()) {
   if (!timer_->clock_missing().empty())
     notes_.push_back("the device's clock is not known, so no sample is left out for it: " +
                      timer_->clock_missing());
