@@ -18,9 +18,10 @@ namespace {
 constexpr int kThreads = ATTEST_MATMUL_THREADS;
 
 /// Which rows a step has: head `first_head` of all batch * num_heads and the following ones, rows
-/// first_row and the following ones.
+/// first_row and the following ones. Its scores, and weights, have row_stride elements from row to
+/// row.
 struct Step {
-  int64_t first_head, heads, first_row, rows;
+  int64_t first_head, heads, first_row, rows, row_stride;
 };
 
 /// A row of dot products becomes a row of weights, divided by their sum, and LSE is written.
@@ -57,8 +58,8 @@ __global__ void __launch_bounds__(kThreads)
   const attest::Softmax<T> a(*problem, data.at);
   for (int64_t row = blockIdx.x; row < step.heads * step.rows; row += gridDim.x) {
     const int64_t head = step.first_head + row / step.rows, i = step.first_row + row % step.rows;
-    weigh_row(a, head / a.p.num_heads, head % a.p.num_heads, i, scores + row * a.p.seq_len_kv,
-              weights + row * a.p.seq_len_kv);
+    weigh_row(a, head / a.p.num_heads, head % a.p.num_heads, i, scores + row * step.row_stride,
+              weights + row * step.row_stride);
   }
 }
 
@@ -90,7 +91,7 @@ __global__ void __launch_bounds__(kThreads) mend(const attest_problem* problem, 
     for (int64_t d = threadIdx.x; d < a.p.head_dim_v; d += kThreads) {
       float sum = 0;
       for (int64_t j = 0; j < a.p.seq_len_kv; ++j) {
-        const float weight = static_cast<float>(weights[row * a.p.seq_len_kv + j]);
+        const float weight = static_cast<float>(weights[row * step.row_stride + j]);
         if (weight != 0) sum = fmaf(weight, static_cast<float>(a.v(b, a.kv_head(h), j, d)), sum);
       }
       a.o(b, h, i, d) = sum;
@@ -118,7 +119,7 @@ class Matmul {
     if (why = cuda::Cublas::missing(); !why.empty()) return why.c_str();
     const auto& p = attest::params<attest_softmax_params>(problem);
     for (const int64_t size : {p.seq_len_q, p.seq_len_kv})
-      if (size > INT32_MAX) return "2^31 tokens";
+      if (size > INT32_MAX - cuda::MatmulPlan::kRowMultiple) return "2^31 tokens";
     for (const int32_t role : {ATTEST_Q, ATTEST_K, ATTEST_V, ATTEST_O}) {
       const attest_tensor& tensor = problem.tensor[role];
       if (tensor.dim[3] > 1 && tensor.stride[3] != 1)
@@ -132,7 +133,8 @@ class Matmul {
     support.arithmetic = ATTEST_P_NORMALISED_FIRST;
     const cuda::MatmulPlan plan = plan_of(problem);
     support.workspace_bytes =
-        static_cast<uint64_t>(plan.scores_bytes + plan.weights_bytes + kFlagBytes);
+        static_cast<uint64_t>(plan.scores_bytes + plan.weights_bytes + kFlagBytes) +
+        cuda::Cublas::kWorkspaceBytes;
     return nullptr;
   }
   explicit Matmul(const attest_problem& given)
@@ -144,9 +146,10 @@ class Matmul {
   void run(void* const* data, void* workspace, void* stream) {
     const auto& p = attest::params<attest_softmax_params>(problem);
     auto* scores = static_cast<float*>(workspace);
-    auto* weights = reinterpret_cast<T*>(static_cast<char*>(workspace) + plan_.scores_bytes);
-    auto* odd = reinterpret_cast<int*>(static_cast<char*>(workspace) + plan_.scores_bytes +
-                                       plan_.weights_bytes);
+    char* const after_scores = static_cast<char*>(workspace) + plan_.scores_bytes;
+    auto* weights = reinterpret_cast<T*>(after_scores);
+    auto* odd = reinterpret_cast<int*>(after_scores + plan_.weights_bytes);
+    cublas_.use(stream, after_scores + plan_.weights_bytes + kFlagBytes);
     const auto queue = static_cast<cudaStream_t>(stream);
     const cuda::Data addresses(data);
     if (problem.features & kHiding) {
@@ -159,11 +162,11 @@ class Matmul {
       for (int64_t head = group; head < group + together; head += plan_.heads)
         for (int64_t row = 0; row < p.seq_len_q; row += plan_.rows) {
           const Step step{head, smaller(plan_.heads, group + together - head), row,
-                          smaller(plan_.rows, p.seq_len_q - row)};
-          multiply_keys<T>(data, step, scores, stream);
+                          smaller(plan_.rows, p.seq_len_q - row), plan_.row_stride};
+          multiply_keys<T>(data, step, scores);
           cuda::launch(weigh<T>, cuda::grid(step.heads * step.rows), kThreads, 0, queue,
                        device_problem_.get(), addresses, step, scores, weights);
-          multiply_values<T>(data, step, weights, stream);
+          multiply_values<T>(data, step, weights);
           if (problem.features & kHiding)
             cuda::launch(mend<T>, cuda::grid(step.heads * step.rows), kThreads, 0, queue,
                          device_problem_.get(), addresses, step, static_cast<const T*>(weights),
@@ -190,8 +193,9 @@ class Matmul {
   }
   static cuda::MatmulPlan plan_of(const attest_problem& problem) {
     const auto& p = attest::params<attest_softmax_params>(problem);
-    return {heads_together(problem), p.seq_len_q, p.seq_len_kv,
-            problem.tensor[ATTEST_Q].dtype == ATTEST_F32 ? 4 : 2, ATTEST_MATMUL_BYTES};
+    return {{p.batch * p.num_heads, heads_together(problem), p.seq_len_q, p.seq_len_kv},
+            problem.tensor[ATTEST_Q].dtype == ATTEST_F32 ? 4 : 2,
+            ATTEST_MATMUL_BYTES};
   }
 
   /// The matrices of a step's heads from row `row` on: rows of a tensor are columns to cuBLAS.
@@ -218,29 +222,31 @@ class Matmul {
   }
 
   template <class T>
-  void multiply_keys(void* const* data, const Step& step, float* scores, void* stream) const {
+  void multiply_keys(void* const* data, const Step& step, float* scores) const {
     const auto& p = attest::params<attest_softmax_params>(problem);
     const auto keys = static_cast<int>(p.seq_len_kv);
-    cublas_.multiply(
-        stream, cuda::Cublas::kTransposed, cuda::Cublas::kAsIs, keys, static_cast<int>(step.rows),
-        static_cast<int>(p.head_dim), matrices<T>(data, ATTEST_K, step, 0),
-        matrices<T>(data, ATTEST_Q, step, step.first_row),
-        {scores, cuda::Cublas::kF32, keys, step.rows * keys}, static_cast<int>(step.heads));
+    cublas_.multiply(cuda::Cublas::kTransposed, cuda::Cublas::kAsIs, keys,
+                     static_cast<int>(step.rows), static_cast<int>(p.head_dim),
+                     matrices<T>(data, ATTEST_K, step, 0),
+                     matrices<T>(data, ATTEST_Q, step, step.first_row),
+                     {scores, cuda::Cublas::kF32, static_cast<int>(step.row_stride),
+                      step.rows * step.row_stride},
+                     static_cast<int>(step.heads));
   }
   template <class T>
-  void multiply_values(void* const* data, const Step& step, const T* weights, void* stream) const {
+  void multiply_values(void* const* data, const Step& step, const T* weights) const {
     const auto& p = attest::params<attest_softmax_params>(problem);
     const auto keys = static_cast<int>(p.seq_len_kv);
     cublas_.multiply(
-        stream, cuda::Cublas::kAsIs, cuda::Cublas::kAsIs, static_cast<int>(p.head_dim_v),
+        cuda::Cublas::kAsIs, cuda::Cublas::kAsIs, static_cast<int>(p.head_dim_v),
         static_cast<int>(step.rows), keys, matrices<T>(data, ATTEST_V, step, 0),
-        {weights, type_of<T>(), keys, step.rows * keys},
+        {weights, type_of<T>(), static_cast<int>(step.row_stride), step.rows * step.row_stride},
         matrices<T>(data, ATTEST_O, step, step.first_row), static_cast<int>(step.heads));
   }
 
   cuda::DeviceProblem device_problem_;
   const cuda::MatmulPlan plan_;
-  const cuda::Cublas cublas_;
+  const cuda::Cublas& cublas_ = cuda::Cublas::of_process();
 };
 
 }  // namespace

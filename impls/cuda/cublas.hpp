@@ -2,10 +2,15 @@
 #pragma once
 #include <dlfcn.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
+
+#ifndef ATTEST_CUBLAS_WORKSPACE_BYTES
+#define ATTEST_CUBLAS_WORKSPACE_BYTES (size_t{32} << 20)
+#endif
 
 namespace cuda {
 
@@ -27,23 +32,34 @@ class Cublas {
     long long step;
   };
 
-  /// Throws std::runtime_error where there is no cuBLAS.
-  Cublas() {
-    if (!missing().empty()) throw std::runtime_error(missing());
-    check(library().create(&handle_), "cublasCreate");
+  /// What NVIDIA advises for Hopper. Without memory of its caller's, a call that is captured into a
+  /// graph adds allocations to it.
+  static constexpr size_t kWorkspaceBytes = ATTEST_CUBLAS_WORKSPACE_BYTES;
+
+  /// The only one of a process, since a handle takes long to make. It is never destroyed: when a
+  /// process ends, the driver may be gone before its static objects are. Throws std::runtime_error
+  /// where there is no cuBLAS.
+  static const Cublas& of_process() {
+    static const Cublas* const only = new Cublas;
+    return *only;
   }
   Cublas(const Cublas&) = delete;
   Cublas& operator=(const Cublas&) = delete;
-  ~Cublas() { library().destroy(handle_); }
 
   /// "" when it is there, else why not.
   static const std::string& missing() { return library().missing; }
 
-  /// c [m, n] = a [m, k] b [k, n], `count` times, each after its Operation, summed in float32.
-  void multiply(void* stream, Operation op_a, Operation op_b, int m, int n, int k,
-                const Matrices& a, const Matrices& b, const Matrices& c, int count) const {
-    const float one = 1, zero = 0;
+  /// Sets where multiply() enqueues its work, and kWorkspaceBytes of memory for it, aligned to 256
+  /// bytes.
+  void use(void* stream, void* workspace) const {
     check(library().set_stream(handle_, stream), "cublasSetStream");
+    // After the stream, since that takes the workspace away.
+    check(library().set_workspace(handle_, workspace, kWorkspaceBytes), "cublasSetWorkspace");
+  }
+  /// c [m, n] = a [m, k] b [k, n], `count` times, each after its Operation, summed in float32.
+  void multiply(Operation op_a, Operation op_b, int m, int n, int k, const Matrices& a,
+                const Matrices& b, const Matrices& c, int count) const {
+    const float one = 1, zero = 0;
     check(library().multiply(handle_, op_a, op_b, m, n, k, &one, a.data, a.type, a.ld, a.step,
                              b.data, b.type, b.ld, b.step, &zero, const_cast<void*>(c.data), c.type,
                              c.ld, c.step, count, kCompute32F, kDefaultAlgorithm),
@@ -53,8 +69,8 @@ class Cublas {
  private:
   struct Library {
     int (*create)(void** handle) = nullptr;
-    int (*destroy)(void* handle) = nullptr;
     int (*set_stream)(void* handle, void* stream) = nullptr;
+    int (*set_workspace)(void* handle, void* workspace, size_t bytes) = nullptr;
     int (*multiply)(void* handle, int op_a, int op_b, int m, int n, int k, const void* alpha,
                     const void* a, int a_type, int lda, long long a_step, const void* b, int b_type,
                     int ldb, long long b_step, const void* beta, void* c, int c_type, int ldc,
@@ -68,9 +84,9 @@ class Cublas {
         missing = "cuBLAS is not there (libcublas.so.11 to 13; ATTEST_CUBLAS names another)";
         return;
       }
-      find(found, "cublasCreate_v2", create), find(found, "cublasDestroy_v2", destroy);
-      find(found, "cublasSetStream_v2", set_stream),
-          find(found, "cublasGemmStridedBatchedEx", multiply);
+      find(found, "cublasCreate_v2", create), find(found, "cublasSetStream_v2", set_stream);
+      find(found, "cublasSetWorkspace_v2", set_workspace);
+      find(found, "cublasGemmStridedBatchedEx", multiply);
       find(found, "cublasGetStatusString", status_string);
     }
     static void* open() {
@@ -86,6 +102,10 @@ class Cublas {
       if (!function && missing.empty()) missing = std::string("cuBLAS has no ") + name;
     }
   };
+  Cublas() {
+    if (!missing().empty()) throw std::runtime_error(missing());
+    check(library().create(&handle_), "cublasCreate");
+  }
   static const Library& library() {
     static const Library found;
     return found;

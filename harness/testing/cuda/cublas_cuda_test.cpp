@@ -74,20 +74,29 @@ TEST(CublasCudaAbsent, IsUnsupportedWithItsName) {
 }
 
 TEST(MatmulPlan, TakesWholeHeadsOrRowsOfOne) {
-  const cuda::MatmulPlan all(12, 197, 197, 2, int64_t{1} << 30);
+  const cuda::MatmulPlan all({12, 12, 197, 197}, 2, int64_t{1} << 30);
   EXPECT_EQ(all.heads, 12);
   EXPECT_EQ(all.rows, 197);
-  const cuda::MatmulPlan some(384, 4096, 4096, 2, int64_t{1} << 30);  // 96 MiB a head
+  EXPECT_EQ(all.row_stride, 200);
+  EXPECT_EQ(all.weights_bytes, (12 * 197 * 200 * 2 + 255) / 256 * 256);
+  const cuda::MatmulPlan some({384, 384, 4096, 4096}, 2, int64_t{1} << 30);  // 96 MiB a head
   EXPECT_EQ(some.heads, 10);
   EXPECT_EQ(some.rows, 4096);
-  const cuda::MatmulPlan rows(8, 40000, 40000, 2, int64_t{1} << 30);
+  const cuda::MatmulPlan rows({8, 8, 40000, 40000}, 2, int64_t{1} << 30);
   EXPECT_EQ(rows.heads, 1);
   EXPECT_EQ(rows.rows, (int64_t{1} << 30) / (40000 * 6));
   EXPECT_GE(rows.scores_bytes, rows.rows * 40000 * 4);
   EXPECT_LE(rows.scores_bytes + rows.weights_bytes, (int64_t{1} << 30) + 512);
-  const cuda::MatmulPlan one(8, 4, int64_t{1} << 29, 4, int64_t{1} << 30);  // not even a row fits
+  const cuda::MatmulPlan one({8, 8, 4, int64_t{1} << 29}, 4, int64_t{1} << 30);  // no row fits
   EXPECT_EQ(one.heads, 1);
   EXPECT_EQ(one.rows, 1);
+}
+
+TEST(MatmulPlan, EnqueuesNoMoreThanALaunchQueueHolds) {
+  const cuda::MatmulPlan plan({8, 8, 131072, 131072}, 2, int64_t{1} << 30);
+  const int64_t steps = 8 * ((131072 + plan.rows - 1) / plan.rows);
+  EXPECT_LE(steps, cuda::MatmulPlan::kMostSteps);
+  EXPECT_GE(steps, cuda::MatmulPlan::kMostSteps / 2);
 }
 
 }  // namespace
