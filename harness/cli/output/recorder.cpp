@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "cli/output/header.hpp"
 #include "cli/output/repro_line.hpp"
 #include "core/run/roofline.hpp"
 #include "reports/formats.hpp"
