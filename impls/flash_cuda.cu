@@ -21,6 +21,7 @@
 #include <optional>
 
 #include "cuda/flash.cuh"
+#include "cuda/tile_order.hpp"
 #ifdef ATTEST_SM90A  // for which kernels are compiled
 #include "cuda/flash_sm90.cuh"
 #endif
@@ -37,7 +38,22 @@ struct Work {
   float* partial;
   const uint64_t*
       odd;  // null, or [sequences and heads, tiles of 128 rows]: only tiles where it is not 0
+  tiles::Progress* progress;  // null, or of the launch before, whose odd tiles are done again
 };
+
+/// Whether the launch before has left tiles that are to be done again; makes its Progress ready for
+/// the next run. For all threads of a block together.
+__device__ bool is_any_odd(tiles::Progress* progress) {
+  cuda::wait_for_launch_before();
+  const bool any = *static_cast<volatile int*>(&progress->odd) != 0;
+  if (blockIdx.x == 0 && threadIdx.x == 0 && !cuda::planted(cuda::Bug::kTilesNotCountedAnew))
+    progress->taken = 0;
+  if (!any) return false;
+  __syncthreads();  // all threads have read it
+  if (threadIdx.x == 0 && atomicAdd(&progress->readers, 1) + 1 == static_cast<int>(gridDim.x))
+    progress->odd = progress->readers = 0;
+  return !cuda::planted(cuda::Bug::kOddForgotten);
+}
 
 /// The task of a block. Apart, so that nothing of it takes registers from what the task is made
 /// for.
@@ -65,6 +81,7 @@ __global__ void __launch_bounds__(
     attend(const attest_problem* problem, const __grid_constant__ cuda::Data data,
            const __grid_constant__ Work work) {
   if (!runs_here<T, S>()) return;
+  if (work.progress && !is_any_odd(work.progress)) return;
   __shared__ Task task;
   char* shared = cuda::dynamic_shared();
   for (int64_t block = blockIdx.x; block < work.blocks; block += gridDim.x) {
@@ -129,7 +146,8 @@ struct OnSm90 {
   static bool takes(const attest_problem&) { return false; }
   static uint64_t workspace_bytes(const attest_problem&) { return 0; }
   explicit OnSm90(const attest_problem&) {}
-  void run(const attest_problem*, void* const*, void*, cudaStream_t) const {}
+  void run(void* const*, void*, cudaStream_t) const {}
+  tiles::Progress* progress() const { return nullptr; }
 };
 #endif
 
@@ -176,11 +194,13 @@ class Flash {
   void run(void* const* data, void* workspace, void* stream) {
     Work work = work_;
     const auto on = static_cast<cudaStream_t>(stream);
-    if (on_sm90_)
-      on_sm90_->run(device_problem_.get(), data, workspace, on),
-          work.odd = static_cast<const uint64_t*>(workspace);
-    else
+    if (on_sm90_) {
+      on_sm90_->run(data, workspace, on);
+      work.odd = static_cast<const uint64_t*>(workspace);
+      work.progress = on_sm90_->progress();
+    } else {
       work.partial = static_cast<float*>(workspace);
+    }
     at_launch(problem, shared_bytes_, Launch{*this, work, cuda::Data(data), on});
   }
 
@@ -194,7 +214,7 @@ class Flash {
   /// How the work is cut, from the sizes and the device at hand alone.
   static Work plan(const attest_problem& problem) {
     const auto& p = attest::params<attest_softmax_params>(problem);
-    Work work{0, static_cast<int>(p.num_heads / p.num_kv_heads), 1, nullptr, nullptr};
+    Work work{0, static_cast<int>(p.num_heads / p.num_kv_heads), 1, nullptr, nullptr, nullptr};
     at_launch(problem, cuda::most_shared_bytes(), [&](auto, auto shape) {
       using S = decltype(shape);
       const auto blocks = [&](int pack) {
@@ -211,7 +231,7 @@ class Flash {
   /// One block a tile of rows, for those of them that are done again.
   static Work repairs(const attest_problem& problem) {
     const auto& p = attest::params<attest_softmax_params>(problem);
-    Work work{0, 1, 1, nullptr, nullptr};
+    Work work{0, 1, 1, nullptr, nullptr, nullptr};
     at_launch(problem, cuda::most_shared_bytes(), [&](auto, auto shape) {
       using S = decltype(shape);
       work.blocks = (p.seq_len_q + S::kRows - 1) / S::kRows * p.batch * p.num_heads;
@@ -246,12 +266,13 @@ class Flash {
     void operator()(T, S) const {
       const auto& p = attest::params<attest_softmax_params>(plan.problem);
       const attest_problem* problem = plan.device_problem_.get();
-      // Tiles that are done again are few or none: a block looks for its own among many.
-      const int64_t blocks =
-          work.odd ? std::min(work.blocks, int64_t{cuda::multiprocessors()} * S::kResident)
-                   : work.blocks;
-      cuda::launch(attend<T, S>, cuda::grid(blocks), S::kThreads, S::kSharedBytes, stream, problem,
-                   data, work);
+      // Tiles that are done again are none, as a rule: few blocks look for theirs among many.
+      if (work.progress)
+        return cuda::launch_early(
+            attend<T, S>, cuda::grid(std::min(work.blocks, int64_t{cuda::multiprocessors()})),
+            S::kThreads, S::kSharedBytes, stream, problem, data, work);
+      cuda::launch(attend<T, S>, cuda::grid(work.blocks), S::kThreads, S::kSharedBytes, stream,
+                   problem, data, work);
       const int64_t rows = p.batch * p.num_heads * p.seq_len_q;
       if (work.splits > 1)
         cuda::launch(merge<T>, cuda::grid((rows + kMergeWarps - 1) / kMergeWarps), 32 * kMergeWarps,

@@ -39,6 +39,9 @@ enum class Bug {
   kSmallOfRight,
   kSumsCut,       // as tensor cores do, over all keys and channels
   kNotSplitAnew,  // what was NaN by splitting alone
+  // Of flash_cuda on sm_90:
+  kTilesNotCountedAnew,  // by the next run
+  kOddForgotten,         // by the launch that does tiles again
 };
 #if defined(__CUDACC__) && defined(ATTEST_CUDA_PLANTED)
 static __constant__ int planted_bug;
@@ -66,6 +69,39 @@ void launch(void (*kernel)(Parameters...), unsigned blocks, int threads, size_t 
             cudaStream_t stream, const Arguments&... arguments) {
   kernel<<<blocks, threads, shared_bytes, stream>>>(arguments...);
   check(cudaGetLastError(), "launch");
+}
+/// The same of a kernel that begins with wait_for_launch_before(): from sm_90 on, its blocks may
+/// come while those of the launch before it end.
+template <class... Parameters, class... Arguments>
+void launch_early(void (*kernel)(Parameters...), unsigned blocks, int threads, size_t shared_bytes,
+                  cudaStream_t stream, const Arguments&... arguments) {
+#if CUDART_VERSION >= 12030  // a graph can capture it
+  cudaLaunchAttribute early{};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(blocks);
+  config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = stream;
+  config.attrs = &early;
+  config.numAttrs = 1;
+  check(cudaLaunchKernelEx(&config, kernel, arguments...), "launch");
+#else
+  launch(kernel, blocks, threads, shared_bytes, stream, arguments...);
+#endif
+}
+/// Until the launch before this one is over and what it wrote is there.
+__device__ inline void wait_for_launch_before() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+/// Once all blocks have said so or ended, those of the next launch may come.
+__device__ inline void let_next_launch_begin() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
 }
 #endif
 
@@ -132,6 +168,28 @@ class DeviceProblem {
     attest_tensor tensor[ATTEST_ROLES];
   };
   Room* room_ = nullptr;
+};
+
+/// A value in the device's memory.
+template <class Value>
+class OnDevice {
+ public:
+  explicit OnDevice(const Value& value) {
+    check(cudaMalloc(&there_, sizeof(Value)), "cudaMalloc");
+    const cudaError_t copied = cudaMemcpy(there_, &value, sizeof(Value), cudaMemcpyHostToDevice);
+    // As in DeviceProblem
+    const cudaError_t done = cudaDeviceSynchronize();
+    if (copied != cudaSuccess || done != cudaSuccess) cudaFree(there_);
+    check(copied, "cudaMemcpy"), check(done, "cudaDeviceSynchronize");
+  }
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
+  ~OnDevice() { cudaFree(there_); }
+
+  Value* get() const { return there_; }
+
+ private:
+  Value* there_ = nullptr;
 };
 
 /// A sum times a factor that may be 0, where an infinity stays one.

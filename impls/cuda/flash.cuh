@@ -193,16 +193,18 @@ struct Partials {
   }
 };
 
-/// The head's sink joins the sum of a row that sees a key; what is to become of the row's sums of
-/// V.
-template <class T>
-__device__ float join_sink(const attest::Softmax<T>& a, int64_t h, Part& part) {
-  if (!a.sinks || part.total == 0) return 1;
-  const float sink = a.sink(h) * kLog2E, top = fmaxf(part.top, sink),
-              keep = cuda::exp2_fast(part.top - top);
+/// A sink, in base 2, joins the sum of a row; what is to become of the row's sums of V.
+__device__ inline float join_sink(float sink, Part& part) {
+  if (part.total == 0) return 1;  // the row sees no key
+  const float top = fmaxf(part.top, sink), keep = cuda::exp2_fast(part.top - top);
   part.top = top;
   part.total = part.total * keep + cuda::exp2_fast(sink - top);
   return keep;
+}
+/// The same of the sink of head h, if it has one.
+template <class T>
+__device__ float join_sink(const attest::Softmax<T>& a, int64_t h, Part& part) {
+  return a.sinks ? join_sink(a.sink(h) * kLog2E, part) : 1;
 }
 
 template <class T, class S>

@@ -1,17 +1,20 @@
 // Tiled softmax attention for sm_90a (wgmma, TMA), f16 and bf16: what flash_cuda runs there for
 // problems whose rows and keys lie one behind the other and whose pairs have no terms of their own.
 //
-// A block stays on its multiprocessor and takes one tile of 128 rows after another
-// (tile_order.hpp). One warp of the first warpgroup finds out which keys a tile's rows see and has
-// tiles of Q, K and V copied; the two other warpgroups have 64 rows each. While the tensor cores
-// multiply the next keys and these values, a warpgroup makes weights of its scores, and the two
-// take turns in it (Shah et al., FlashAttention-3, 2024).
+// A block stays on its multiprocessor and takes one tile of 128 rows after another, whichever is
+// next (tile_order.hpp); runs of a plan come one after another on a stream, and count tiles anew.
+// One warp of the first warpgroup finds out which keys a tile's rows see and has tiles of Q, K and
+// V copied; the two other warpgroups have 64 rows each. While the tensor cores multiply the next
+// keys and these values, a warpgroup makes weights of its scores, and the two take turns in it
+// (Shah et al., FlashAttention-3, 2024).
 //
 // A hidden key has a weight of 0, and 0 times NaN is NaN: values of keys that no row of a tile sees
 // are made 0. Where some rows see what others do not, nothing is repaired here: a warp whose sums
 // are not all finite says so in `odd`, and its tile is done again by the kernel that takes
 // infinities and NaN out (flash.cuh).
 #pragma once
+#include <algorithm>
+
 #include "cuda/flash.cuh"
 #include "cuda/sm90.cuh"
 #include "cuda/tile_order.hpp"
@@ -51,10 +54,79 @@ struct Shape {
   static_assert(kSharedBytes <= 227 << 10, "what a block may have on sm_90");
 };
 
+/// A tensor whose channels, if it has any, lie side by side.
+template <class Element>
+struct Rows {
+  Element* data;      // [batch, heads, rows, channels]
+  int64_t stride[3];  // elements
+
+  __device__ Element* at(int batch, int head, int row) const {
+    return data + batch * stride[0] + head * stride[1] + row * stride[2];
+  }
+};
+
+/// Where the tokens of a sequence begin and how many there are.
+struct Lengths {
+  const int32_t *cu_seqlens, *seq_lens;  // [batch + 1] and [batch], or null
+  int64_t cu_seqlens_stride, seq_lens_stride;
+  int longest;
+
+  /// The first token's place among those of all sequences, where these are packed.
+  __device__ int begin(int b) const { return cu_seqlens ? cu_seqlens[b * cu_seqlens_stride] : 0; }
+  __device__ int count(int b) const {
+    if (cu_seqlens) return begin(b + 1) - begin(b);
+    return seq_lens ? seq_lens[b * seq_lens_stride] : longest;
+  }
+  __device__ int batch(int b) const { return cu_seqlens ? 0 : b; }
+};
+
+/// What attest::Sequences::keys says of problems that come here, in 32 bits: row i of `rows` sees
+/// keys from i + from on and before i + past, of those in its patch and among `keys`.
+struct Band {
+  int rows, keys, from, past, patch;  // patch: 0 if there are none
+
+  struct Interval {
+    int begin, end;
+  };
+  __device__ Interval of(int row) const {
+    if (row >= rows) return {0, 0};
+    int begin = max(0, row + from), end = min(keys, row + past);
+    if (patch > 0) {
+      const int patch_end = row - row % patch + patch;
+      begin = max(begin, min(patch_end, keys) - patch);
+      end = min(end, patch_end);
+    }
+    return begin < end ? Interval{begin, end} : Interval{0, 0};
+  }
+};
+/// No position is that large, nor twice that too large for 32 bits.
+constexpr int kFar = 1 << 30;
+
 /// What a launch is about.
+template <class T>
 struct Work {
   tiles::Order order;
+  tiles::Progress* progress;
   uint8_t* odd;  // [pairs, tiles, 8]: for each 16 rows that there are, whether a sum is not finite
+  Rows<T> o;
+  Rows<float> lse;  // null, or without channels
+  const float* sinks;
+  int64_t sinks_stride;
+  Lengths queries, keys;
+  int64_t from, past;  // of a Band, but for what lengths add
+  bool bottom_right;
+  int num_heads, heads_of_a_key, head_dim_v, patch_size;
+  int value_rows;  // of V
+  float factor;    // of dot products, for logits in base 2
+
+  __device__ Band band(int b) const {
+    const int rows = queries.count(b), there = keys.count(b);
+    const int64_t shift = bottom_right ? there - rows : 0;
+    const auto near = [&](int64_t x) {
+      return static_cast<int>(max(min(x + shift, int64_t{kFar}), -int64_t{kFar}));
+    };
+    return {rows, there, near(from), near(past), patch_size};
+  }
 };
 struct Maps {
   sm90::TensorMap q, k, v;
@@ -62,8 +134,11 @@ struct Maps {
 
 /// One tile of rows: which keys its rows see between them (tiles of keys count from `origin`), and
 /// which all of them see.
-struct Task {
-  int b, head, first, past;  // rows from first on, none from past
+struct alignas(16) Task {
+  Band band;
+  int batch, head, row;  // where its first row lies in O and LSE
+  int tile;              // among those of all pairs
+  int first, past;       // rows from first on, none from past
   int origin, tiles, past_key, common_begin, common_end;
   bool last;  // there is none: nothing comes any more
 };
@@ -123,12 +198,6 @@ struct Shared {
   }
 };
 
-__device__ inline int smallest_of_warp(int x) {
-  for (int step = 16; step > 0; step /= 2) x = min(x, __shfl_xor_sync(0xffffffff, x, step));
-  return x;
-}
-__device__ inline int largest_of_warp(int x) { return -smallest_of_warp(-x); }
-
 /// 16 bytes that are stored at once.
 struct alignas(16) Words {
   uint32_t at[4];
@@ -151,67 +220,63 @@ __device__ inline void transpose_quad(Words& words) {
 template <class T, class S>
 class Producer {
  public:
-  __device__ Producer(const attest_problem& problem, const cuda::Data& data, const Maps& maps,
-                      const Work& work, const Shared<S>& shared)
-      : problem_(problem),
-        data_(data),
-        maps_(maps),
-        work_(work),
-        shared_(shared),
-        lane_(static_cast<int>(threadIdx.x) % 32) {}
+  __device__ Producer(const Maps& maps, const Work<T>& work, const Shared<S>& shared)
+      : maps_(maps), work_(work), shared_(shared), lane_(static_cast<int>(threadIdx.x) % 32) {}
 
   __device__ void run() {
-    for (int round = 0;; ++round) {
-      const int index =
-          work_.order.turn(static_cast<int>(blockIdx.x), static_cast<int>(gridDim.x), round);
-      // Of the rounds that go backwards only the last may lack some: whoever has nothing in it has
-      // nothing afterwards.
-      const bool last = index >= work_.order.count();
+    int index = static_cast<int>(blockIdx.x);
+    for (bool last = false; !last; index = __shfl_sync(0xffffffff, next_, 0)) {
+      last = index >= work_.order.count();
       Task task{};
-      if (last)
-        task.last = true;
-      else if (!find(work_.order.at(index), task))
+      task.last = last;
+      if (!last && !find(work_.order.at(index), task)) {
+        take();
         continue;
+      }
       sm90::wait(shared_.query_empty(slot_.place), slot_.parity ^ 1);
       if (lane_ == 0) give(task);
       slot_.advance();
-      if (last) break;
-      copy(task);
+      if (!last) copy(task);
     }
+    cuda::let_next_launch_begin();
   }
 
  private:
-  __device__ attest::Softmax<T> views() const { return attest::Softmax<T>(problem_, data_.at); }
+  /// Takes the tile that comes next, in lane 0. Nobody waits for its number before it is needed.
+  __device__ void take() {
+    if (lane_ == 0) next_ = static_cast<int>(gridDim.x) + atomicAdd(&work_.progress->taken, 1);
+  }
 
   /// False: no rows there.
-  __device__ bool find(const tiles::Tile& tile, Task& task) const {
-    const attest::Softmax<T> a = views();
-    const int heads = static_cast<int>(a.p.num_heads);
-    task.b = tile.pair / heads;
-    task.head = tile.pair % heads;
+  __device__ bool find(const tiles::Tile& tile, Task& task) {
+    const int b = tile.pair / work_.num_heads;
+    task.head = tile.pair % work_.num_heads;
+    task.tile = tile.pair * work_.order.tiles + tile.tile;
     task.first = tile.tile * kRows;
-    task.past = static_cast<int>(a.rows(task.b));
+    task.band = work_.band(b);
+    task.past = work_.queries.cu_seqlens ? task.band.rows : work_.queries.longest;
     if (task.first >= task.past) return false;
+    task.batch = work_.queries.batch(b);
+    task.row = work_.queries.begin(b) + task.first;
     int lowest = INT32_MAX, highest = 0, common_begin = 0, common_end = INT32_MAX;
 #pragma unroll 1  // registers are few here
-    for (int row = lane_; row < kRows; row += 32) {
-      if (task.first + row >= task.past) break;
-      const attest::Keys keys = a.keys(task.b, task.first + row);
-      const int begin = static_cast<int>(keys.begin), end = static_cast<int>(keys.end);
-      common_begin = max(common_begin, begin);
-      common_end = min(common_end, end);
-      if (begin < end) {
-        lowest = min(lowest, begin);
-        highest = max(highest, end);
+    for (int row = task.first + lane_; row < min(task.past, task.first + kRows); row += 32) {
+      const Band::Interval keys = task.band.of(row);
+      common_begin = max(common_begin, keys.begin);
+      common_end = min(common_end, keys.end);
+      if (keys.begin < keys.end) {
+        lowest = min(lowest, keys.begin);
+        highest = max(highest, keys.end);
       }
     }
-    lowest = smallest_of_warp(lowest);
-    highest = largest_of_warp(highest);
-    task.origin = highest > 0 ? lowest : 0;
-    task.past_key = highest;
-    task.tiles = (highest - task.origin + S::kKeys - 1) / S::kKeys;
-    task.common_begin = largest_of_warp(common_begin);
-    task.common_end = smallest_of_warp(common_end);
+    lowest = __reduce_min_sync(0xffffffff, lowest);
+    task.past_key = __reduce_max_sync(0xffffffff, highest);
+    task.origin = task.past_key > 0 ? lowest : 0;
+    task.tiles = (task.past_key - task.origin + S::kKeys - 1) / S::kKeys;
+    task.common_begin = __reduce_max_sync(0xffffffff, common_begin);
+    task.common_end = __reduce_min_sync(0xffffffff, common_end);
+    key_batch_ = work_.keys.batch(b);
+    key_row_ = work_.keys.begin(b) + task.origin;
     return true;
   }
 
@@ -219,9 +284,7 @@ class Producer {
     shared_.tasks[slot_.place] = task;
     const uint32_t full = shared_.query_full(slot_.place);
     if (task.last) return sm90::arrive(full);
-    const attest::Cell cell = views().query(task.b, task.first);
-    load<kRows>(shared_.query(slot_.place), maps_.q, full, static_cast<int>(cell.row), task.head,
-                static_cast<int>(cell.batch));
+    load<kRows>(shared_.query(slot_.place), maps_.q, full, task.row, task.head, task.batch);
   }
   /// A tile of kCount rows, column by column; they arrive at `full`.
   template <int kCount>
@@ -234,24 +297,24 @@ class Producer {
                      cuda::planted(Bug::kSecondColumn) ? 0 : column * kColumn, row, head, batch);
   }
 
+  /// Has the keys and values of a task copied, and takes the next tile shortly before its end:
+  /// late, so that no block is bound to a tile that another could begin earlier.
   __device__ void copy(const Task& task) {
-    const attest::Softmax<T> a = views();
-    const attest::Cell first = a.key(task.b, task.origin);
-    const int head = static_cast<int>(a.kv_head(task.head)), batch = static_cast<int>(first.batch);
-    int row = static_cast<int>(first.row);  // of the next tile of keys
+    const int head = task.head / work_.heads_of_a_key, last = max(task.tiles - 1, 0);
+    int row = key_row_;  // of the next tile of keys
     // Keys are one tile ahead, as they are where they are multiplied.
     for (int tile = 0; tile <= task.tiles; ++tile, row += S::kKeys) {
+      if (tile == last) take();
       if (tile < task.tiles) {
         sm90::wait(shared_.keys_empty(keys_.place), keys_.parity ^ 1);
         if (lane_ == 0)
           load<S::kKeys>(shared_.keys(keys_.place), maps_.k, shared_.keys_full(keys_.place), row,
-                         head, batch);
+                         head, key_batch_);
         keys_.advance();
       }
       if (tile > 0) {
         sm90::wait(shared_.values_empty(values_.place), values_.parity ^ 1);
-        load_values(task.past_key - task.origin - (tile - 1) * S::kKeys, row - S::kKeys, head,
-                    batch);
+        load_values(task.past_key - task.origin - (tile - 1) * S::kKeys, row - S::kKeys, head);
         values_.advance();
       }
     }
@@ -259,15 +322,15 @@ class Producer {
   /// A tile of which the first `seen` rows count. What lies behind them, padding or another
   /// sequence, may be anything, and 0 times NaN is NaN: it is made 0, unless there is no more of
   /// the tensor, where a copy puts zeros.
-  __device__ void load_values(int seen, int row, int head, int batch) {
+  __device__ void load_values(int seen, int row, int head) {
     const uint32_t values = shared_.values(values_.place),
                    full = shared_.values_full(values_.place);
-    if (seen >= S::kKeys || row + seen >= problem_.tensor[ATTEST_V].dim[2] ||
+    if (seen >= S::kKeys || row + seen >= work_.value_rows ||
         cuda::planted(Bug::kPaddingMultiplied)) {
-      if (lane_ == 0) load<S::kKeys>(values, maps_.v, full, row, head, batch);
+      if (lane_ == 0) load<S::kKeys>(values, maps_.v, full, row, head, key_batch_);
       return;
     }
-    if (lane_ == 0) load<S::kKeys>(values, maps_.v, shared_.landed(), row, head, batch);
+    if (lane_ == 0) load<S::kKeys>(values, maps_.v, shared_.landed(), row, head, key_batch_);
     sm90::wait(shared_.landed(), landed_.parity);
     landed_.advance();
     for (int column = 0; column < S::kColumns; ++column)
@@ -278,12 +341,12 @@ class Producer {
     if (lane_ == 0) sm90::arrive(full);
   }
 
-  const attest_problem& problem_;
-  const cuda::Data& data_;
   const Maps& maps_;
-  const Work& work_;
+  const Work<T>& work_;
   const Shared<S>& shared_;
   const int lane_;
+  int next_ = 0;                     // in lane 0
+  int key_batch_ = 0, key_row_ = 0;  // where the first key that a task sees lies
   Ring<S::kSlots> slot_;
   Ring<S::kStages> keys_, values_;
   Ring<1> landed_;
@@ -297,16 +360,13 @@ class Consumer {
   using Scores = sm90::Products<Type, S::kKeys>;
   using Values = sm90::Products<Type, S::kDim>;
 
-  __device__ Consumer(const attest_problem& problem, const cuda::Data& data, const Work& work,
-                      const Shared<S>& shared)
-      : problem_(problem),
-        data_(data),
-        work_(work),
+  __device__ Consumer(const Work<T>& work, const Shared<S>& shared)
+      : work_(work),
         shared_(shared),
         lane_(static_cast<int>(threadIdx.x) % 32),
         warp_(static_cast<int>(threadIdx.x) / 32 - 4),
         group_(warp_ / 4),
-        factor_(attest::params<attest_softmax_params>(problem).softmax_scale * flash::kLog2E) {}
+        factor_(work.factor) {}
 
   __device__ void run() {
     if (group_ == 1)
@@ -329,15 +389,13 @@ class Consumer {
  private:
   static constexpr int kTurn = 1;  // named barriers kTurn + group
 
-  __device__ attest::Softmax<T> views() const { return attest::Softmax<T>(problem_, data_.at); }
   __device__ void begin() {
-    const attest::Softmax<T> a = views();
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const attest::Keys keys =
-          row(half) < task_.past ? a.keys(task_.b, row(half)) : attest::Keys{0, 0};
-      begin_[half] = static_cast<int>(keys.begin);
-      end_[half] = static_cast<int>(keys.end);
+      const Band::Interval keys =
+          row(half) < task_.past ? task_.band.of(row(half)) : Band::Interval{0, 0};
+      begin_[half] = keys.begin;
+      end_[half] = keys.end;
       top_[half] = -INFINITY;
       total_[half] = 0;
     }
@@ -464,16 +522,16 @@ class Consumer {
   }
 
   __device__ void write(const float (&sums)[S::kDim / 2]) {
-    const attest::Softmax<T> a = views();
+    const float sink =
+        work_.sinks ? work_.sinks[task_.head * work_.sinks_stride] * flash::kLog2E : -INFINITY;
     bool odd = false;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       flash::Part part{top_[half], flash::sum_of_row(total_[half])};
       const bool sees = part.total != 0, there = row(half) < task_.past;
-      const float keep = flash::join_sink(a, task_.head, part), scale = keep / part.total;
-      const attest::Cell cell = a.query(task_.b, there ? row(half) : task_.first);
-      auto* o =
-          reinterpret_cast<Words*>(&a.o(cell.batch, task_.head, cell.row, 0));  // of 8 channels
+      const float keep = work_.sinks ? flash::join_sink(sink, part) : 1, scale = keep / part.total;
+      const int at = task_.row + row(half) - task_.first;
+      auto* o = reinterpret_cast<Words*>(work_.o.at(task_.batch, task_.head, at));  // of 8 channels
 #pragma unroll
       for (int d = 0; d < S::kDim / 8; d += 4) {
         Words words;
@@ -487,17 +545,16 @@ class Consumer {
         }
         transpose_quad(words);
         const int block = d + lane_ % 4;
-        if (there && block * 8 < a.p.head_dim_v) o[block] = words;
+        if (there && block * 8 < work_.head_dim_v) o[block] = words;
       }
-      if (a.lse && there && lane_ % 4 == 0)
-        a.lse(cell.batch, task_.head, cell.row) =
+      if (work_.lse.data && there && lane_ % 4 == 0)
+        *work_.lse.at(task_.batch, task_.head, at) =
             sees ? part.top * flash::kLn2 + logf(part.total) : -INFINITY;
     }
-    const bool any = __any_sync(0xffffffff, odd);
+    const bool any = __any_sync(0xffffffff, odd) && !forgets();
     if (lane_ == 0) {
-      const int64_t tile =
-          (task_.b * a.p.num_heads + task_.head) * work_.order.tiles + task_.first / kRows;
-      work_.odd[tile * (kRows / 16) + warp_] = any && !forgets();
+      work_.odd[task_.tile * (kRows / 16) + warp_] = any;
+      if (any) atomicMax(&work_.progress->odd, 1);
     }
   }
 
@@ -507,9 +564,7 @@ class Consumer {
            cuda::planted(Bug::kNoFence);
   }
 
-  const attest_problem& problem_;
-  const cuda::Data& data_;
-  const Work& work_;
+  const Work<T>& work_;
   const Shared<S>& shared_;
   const int lane_, warp_, group_;
   const float factor_;
@@ -522,8 +577,7 @@ class Consumer {
 
 template <class T, class S>
 __global__ void __launch_bounds__(kThreads, 1)
-    attend(const attest_problem* problem, const __grid_constant__ cuda::Data data,
-           const __grid_constant__ Maps maps, const __grid_constant__ Work work) {
+    attend(const __grid_constant__ Maps maps, const __grid_constant__ Work<T> work) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL) || !defined(__CUDACC__)
   __shared__ Task tasks[S::kSlots];
   const Shared<S> shared{(cuda::shared_address(cuda::dynamic_shared()) + 1023) & ~1023u, tasks};
@@ -531,10 +585,10 @@ __global__ void __launch_bounds__(kThreads, 1)
   __syncthreads();
   if (threadIdx.x < kWarpgroup) {
     sm90::give_registers<kProducerRegisters>();
-    if (threadIdx.x < 32) Producer<T, S>(*problem, data, maps, work, shared).run();
+    if (threadIdx.x < 32) Producer<T, S>(maps, work, shared).run();
   } else {
     sm90::take_registers<kConsumerRegisters>();
-    Consumer<T, S>(*problem, data, work, shared).run();
+    Consumer<T, S>(work, shared).run();
   }
 #endif
 }
@@ -562,10 +616,50 @@ void with_shape(const attest_problem& problem, const Body& body) {
 /// How a problem's tiles are ordered on the device at hand.
 inline tiles::Order order(const attest_problem& problem) {
   const auto& p = attest::params<attest_softmax_params>(problem);
-  // Half of the cache, for a head's Q and O pass through too.
+  // Most of the cache, for a head's Q and O pass through too.
   return tiles::order(p.batch * p.num_heads, (p.seq_len_q + kRows - 1) / kRows,
                       p.seq_len_kv * (p.head_dim + p.head_dim_v) * 2,
-                      cuda::attribute(cudaDevAttrL2CacheSize) / 2);
+                      int64_t{cuda::attribute(cudaDevAttrL2CacheSize)} * 3 / 4);
+}
+
+template <class T>
+Work<T> work(const attest_problem& problem, void* const* data) {
+  const auto& p = attest::params<attest_softmax_params>(problem);
+  const auto rows = [&](int32_t role, auto* of) {
+    const attest_tensor& tensor = problem.tensor[role];
+    if (tensor.dtype == ATTEST_NONE) return Rows<std::decay_t<decltype(*of)>>{};
+    return Rows<std::decay_t<decltype(*of)>>{
+        static_cast<decltype(of)>(data[role]),
+        {tensor.stride[0], tensor.stride[1], tensor.stride[2]}};
+  };
+  const auto integers = [&](int32_t role) {
+    return problem.tensor[role].dtype == ATTEST_NONE ? nullptr
+                                                     : static_cast<const int32_t*>(data[role]);
+  };
+  const auto stride = [&](int32_t role) { return problem.tensor[role].stride[0]; };
+  Work<T> work{};
+  work.o = rows(ATTEST_O, static_cast<T*>(nullptr));
+  work.lse = rows(ATTEST_LSE, static_cast<float*>(nullptr));
+  if (problem.tensor[ATTEST_SINKS].dtype != ATTEST_NONE)
+    work.sinks = static_cast<const float*>(data[ATTEST_SINKS]);
+  work.sinks_stride = stride(ATTEST_SINKS);
+  work.queries = {integers(ATTEST_CU_SEQLENS_Q), integers(ATTEST_SEQ_LENS_Q),
+                  stride(ATTEST_CU_SEQLENS_Q), stride(ATTEST_SEQ_LENS_Q),
+                  static_cast<int>(p.seq_len_q)};
+  work.keys = {integers(ATTEST_CU_SEQLENS_KV), integers(ATTEST_SEQ_LENS_KV),
+               stride(ATTEST_CU_SEQLENS_KV), stride(ATTEST_SEQ_LENS_KV),
+               static_cast<int>(p.seq_len_kv)};
+  const auto keys = [](int64_t window) { return std::min(window, 4 * int64_t{kFar}); };
+  work.from = p.window_left < 0 ? -4 * int64_t{kFar} : p.diagonal_offset - keys(p.window_left);
+  work.past = p.window_right < 0 ? 4 * int64_t{kFar} : p.diagonal_offset + keys(p.window_right) + 1;
+  work.bottom_right = p.diagonal == ATTEST_BOTTOM_RIGHT;
+  work.num_heads = static_cast<int>(p.num_heads);
+  work.heads_of_a_key = static_cast<int>(p.num_heads / p.num_kv_heads);
+  work.head_dim_v = static_cast<int>(p.head_dim_v);
+  work.patch_size = static_cast<int>(std::min(p.patch_size, int64_t{kFar}));
+  work.value_rows = static_cast<int>(problem.tensor[ATTEST_V].dim[2]);
+  work.factor = p.softmax_scale * flash::kLog2E;
+  return work;
 }
 
 /// A problem that attend takes.
@@ -573,13 +667,13 @@ class Attend {
  public:
   /// Of problems that flash::why_not lets pass and that need none of the general kernel's features.
   static bool takes(const attest_problem& problem) {
-    constexpr int64_t kMost = int64_t{1} << 30,
+    constexpr int64_t kMost = kFar,
                       kMostStride = int64_t{1}
                                     << 39;  // elements: of 32 bits, and what a map may have
     const auto& p = attest::params<attest_softmax_params>(problem);
     if (problem.tensor[ATTEST_Q].dtype == ATTEST_F32) return false;
     if (cuda::capability() != 90 || p.softmax_scale <= 0 || p.head_dim <= 32 ||
-        p.seq_len_q < kRows / 2)
+        p.seq_len_q < kRows / 2 || std::abs(p.diagonal_offset) >= kFar)
       return false;
     for (const int32_t role : {ATTEST_Q, ATTEST_K, ATTEST_V})
       for (int axis = 0; axis < 4; ++axis) {
@@ -597,7 +691,8 @@ class Attend {
   explicit Attend(const attest_problem& problem)
       : problem_(problem),
         order_(order(problem)),
-        blocks_(std::min(order_.count(), cuda::multiprocessors())) {
+        blocks_(std::min(order_.count(), cuda::multiprocessors())),
+        progress_(tiles::Progress{}) {
     with_shape(problem, [](auto element, auto shape) {
       using S = decltype(shape);
       cuda::check(
@@ -606,23 +701,28 @@ class Attend {
           "cudaFuncSetAttribute");
     });
   }
-  void run(const attest_problem* on_device, void* const* data, void* workspace,
-           cudaStream_t stream) const {
-    const Work work{order_, static_cast<uint8_t*>(workspace)};
+  void run(void* const* data, void* workspace, cudaStream_t stream) const {
     with_shape(problem_, [&](auto element, auto shape) {
       using S = decltype(shape);
+      auto work = flash_sm90::work<decltype(element)>(problem_, data);
+      work.order = order_;
+      work.progress = progress_.get();
+      work.odd = static_cast<uint8_t*>(workspace);
       const Maps maps{sm90::tensor_map(problem_.tensor[ATTEST_Q], data[ATTEST_Q], kRows),
                       sm90::tensor_map(problem_.tensor[ATTEST_K], data[ATTEST_K], S::kKeys),
                       sm90::tensor_map(problem_.tensor[ATTEST_V], data[ATTEST_V], S::kKeys)};
       cuda::launch(attend<decltype(element), S>, static_cast<unsigned>(blocks_), kThreads,
-                   S::kSharedBytes, stream, on_device, cuda::Data(data), maps, work);
+                   S::kSharedBytes, stream, maps, work);
     });
   }
+  /// For the launch that does tiles again and sets it back.
+  tiles::Progress* progress() const { return progress_.get(); }
 
  private:
   const attest_problem& problem_;
   const tiles::Order order_;
   const int blocks_;
+  const cuda::OnDevice<tiles::Progress> progress_;
 };
 
 }  // namespace flash_sm90

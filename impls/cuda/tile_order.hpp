@@ -12,32 +12,43 @@ struct Tile {
   int pair, tile;
 };
 
-/// Pairs are taken some at a time, as many as have their keys and values in the L2 cache together;
-/// of those, the last tiles of all first: where the band is causal they have most to do.
+/// Pairs are taken some at a time, as many as have their keys and values in the L2 cache together,
+/// in groups that differ by a pair at most; of a group, the last tiles of all first: where the band
+/// is causal they have most to do.
+///
+/// A block begins with the tile of its own number and takes the next that nobody has (Progress)
+/// whenever it is about to finish one. So blocks end together, since the last tiles of all are the
+/// shortest.
 struct Order {
-  int pairs, tiles, pairs_at_a_time;  // tiles: of a pair; all of them less than 2^30, for 32 bits
-                                      // are quick to divide
+  int pairs, tiles, groups;  // tiles: of a pair; all of them less than 2^30, for 32 bits are quick
+                             // to divide
 
   ATTEST_HD int count() const { return pairs * tiles; }
   ATTEST_HD Tile at(int index) const {
-    const int first = index / (pairs_at_a_time * tiles) * pairs_at_a_time,
-              rest = index % (pairs_at_a_time * tiles);
-    const int here = pairs - first < pairs_at_a_time ? pairs - first : pairs_at_a_time;
+    const int small = pairs / groups, large_groups = pairs % groups,
+              in_large = large_groups * (small + 1) * tiles;
+    const bool large = index < in_large;
+    const int here = small + large, from = large ? index : index - in_large,
+              group = from / (here * tiles), rest = from % (here * tiles);
+    const int first = (large ? 0 : large_groups * (small + 1)) + group * here;
     return {first + rest % here, tiles - 1 - rest / here};
-  }
-  /// What block `block` of `blocks` takes in its round-th turn; count() or more: nothing, for good.
-  /// Every other round goes the other way, so that no block gets the longest of each.
-  ATTEST_HD int turn(int block, int blocks, int round) const {
-    return round * blocks + (round % 2 == 0 ? block : blocks - 1 - block);
   }
 };
 
-/// How many pairs share the L2 cache.
+/// What the blocks of a plan tell each other, in the device's memory. All is 0 between two runs.
+struct Progress {
+  int taken;    // tiles that blocks have taken beyond their first
+  int odd;      // not 0: some tile is to be done again
+  int readers;  // blocks that know it
+};
+
+/// `cache_bytes` of the L2 cache are for the keys and values of a group.
 inline Order order(int64_t pairs, int64_t tiles, int64_t bytes_of_pair, int64_t cache_bytes) {
   const int64_t fit = cache_bytes / bytes_of_pair, together = fit < 1       ? 1
                                                               : fit > pairs ? pairs
                                                                             : fit;
-  return {static_cast<int>(pairs), static_cast<int>(tiles), static_cast<int>(together)};
+  return {static_cast<int>(pairs), static_cast<int>(tiles),
+          static_cast<int>((pairs + together - 1) / together)};
 }
 
 }  // namespace tiles

@@ -114,7 +114,8 @@ TEST(CudaSm90Odd, IsDoneAgain) {
   }
 }
 
-constexpr int kNotDoneAgain = 17, kPaddingMultiplied = 18, kNoFence = 19;
+constexpr int kNotDoneAgain = 17, kPaddingMultiplied = 18, kNoFence = 19, kTilesNotCountedAnew = 25,
+              kOddForgotten = 26;
 constexpr const char* kPadded =
     "softmax dtype=bf16 num_heads=2 batch=2 seq_len_q=80 seq_len_kv=300 head_dim=64 seq_lens_kv";
 
@@ -159,7 +160,11 @@ INSTANTIATE_TEST_SUITE_P(
         Planted{"padding_multiplied", kPaddingMultiplied, RelationChoice::kAll, kPadded},
         Planted{"no_fence", kNoFence, RelationChoice::kAll, kPadded},
         Planted{"not_done_again", kNotDoneAgain, RelationChoice::kAll,
-                "softmax dtype=f16 num_heads=2 seq_len_q=150 head_dim=64 window_right=0"}),
+                "softmax dtype=f16 num_heads=2 seq_len_q=150 head_dim=64 window_right=0"},
+        Planted{"odd_forgotten", kOddForgotten, RelationChoice::kAll,
+                "softmax dtype=f16 num_heads=2 seq_len_q=150 head_dim=64 window_right=0"},
+        Planted{"tiles_not_counted_anew", kTilesNotCountedAnew, RelationChoice::kAll,
+                "softmax dtype=f16 num_heads=6 seq_len_q=70 seq_len_kv=60 head_dim=64"}),
     [](const auto& each) { return std::string(each.param.name); });
 
 }  // namespace

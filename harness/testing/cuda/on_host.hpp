@@ -404,6 +404,19 @@ inline int __any_sync(unsigned, int value) {
   const int* all = cuda::on_host::block().exchange(value);
   return std::any_of(all, all + cuda::on_host::kWarp, [](int each) { return each != 0; });
 }
+template <class T>
+T __shfl_sync(unsigned, T value, int lane) {
+  return cuda::on_host::block().exchange(value)[lane];
+}
+inline int __reduce_min_sync(unsigned, int value) {
+  const int* all = cuda::on_host::block().exchange(value);
+  return *std::min_element(all, all + cuda::on_host::kWarp);
+}
+inline int __reduce_max_sync(unsigned, int value) {
+  const int* all = cuda::on_host::block().exchange(value);
+  return *std::max_element(all, all + cuda::on_host::kWarp);
+}
+inline int atomicAdd(int* at, int value) { return std::exchange(*at, *at + value); }
 inline int atomicMin(int* at, int value) { return std::exchange(*at, std::min(*at, value)); }
 inline int atomicMax(int* at, int value) { return std::exchange(*at, std::max(*at, value)); }
 inline float __fdividef(float x, float y) { return x / y; }
@@ -456,6 +469,14 @@ void launch(void (*kernel)(Parameters...), unsigned blocks, int threads, size_t 
   const std::function<void()> body = [&] { kernel(arguments...); };
   for (unsigned index = 0; index < blocks; ++index) block.run(index, blocks, body);
 }
+
+template <class Kernel, class... Arguments>
+void launch_early(Kernel kernel, unsigned blocks, int threads, size_t shared_bytes,
+                  cudaStream_t stream, const Arguments&... arguments) {
+  launch(kernel, blocks, threads, shared_bytes, stream, arguments...);
+}
+inline void wait_for_launch_before() {}
+inline void let_next_launch_begin() {}
 
 inline char* dynamic_shared() { return on_host::block().shared(); }
 inline uint32_t shared_address(const void* pointer) {
