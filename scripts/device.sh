@@ -1,37 +1,48 @@
 #!/usr/bin/env bash
-# Runs every check that needs a GPU: conformance of the CUDA implementations, benchmark, PyTorch as
-# a peer, compute-sanitizer, bugs planted in kernels, what limits the kernels (ncu), and a
+# Runs every check that needs a GPU: benchmark, PyTorch as a peer, conformance of the CUDA
+# implementations, bugs planted in kernels, compute-sanitizer, what limits the kernels (ncu), and a
 # comparison with the records published of this device.
-# The steps together take at most 10 minutes. In a source tree set-up and build come before them and
-# do not count; a bundle (scripts/bundle.sh) is built already.
+# All that takes at most nine minutes, counted from the start of this script. In a source tree
+# set-up and build come before and do not count; a bundle (scripts/bundle.sh) is built already.
+# What the time does not suffice for is named.
 #   scripts/device.sh                        every step, into device-results/
-#   scripts/device.sh -o FOLDER STEP ...     some of the steps: conformance benchmark peers
-#                                            sanitizer mutants profile compare
+#   scripts/device.sh -o FOLDER STEP ...     some of the steps: benchmark peers conformance mutants
+#                                            sanitizer profile compare
+#   scripts/device.sh --seconds N ...        takes at most N seconds, not 540
 #   scripts/device.sh --compare FILE ...     compares with these records, not with those in
 #                                            reports/published/device_*.jsonl of the same device
 #   scripts/device.sh -o FOLDER compare      compares what an earlier call left in FOLDER
+# FOLDER gets at most eight files: log.txt (what the steps print), benchmark.jsonl, benchmark.md,
+# peers.jsonl, conformance.tar.gz, profile.txt, compare.json and compare_cudnn_cuda.json.
 # To publish: cp FOLDER/benchmark.jsonl reports/published/device_h200.jsonl
+# What cuDNN and cuBLAS get wrong is a finding, not a failure: it is printed, and in the records.
 # Exit codes: 0; 1 if something failed, and it is named; 4 if there is no GPU, or the build fails;
 # 64 for wrong arguments.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-all_steps=(conformance benchmark peers sanitizer mutants profile compare)
-out=device-results steps=() published=()
+all_steps=(benchmark peers conformance mutants sanitizer profile compare)
+out=device-results steps=() published=() seconds=540
 while (($#)); do
   case $1 in
-    -o | --compare)
+    -o | --compare | --seconds)
       [[ -n ${2:-} ]] || { echo "device.sh: $1 needs a value" >&2; exit 64; } ;;
   esac
   case $1 in
     -h | --help) sed -n '2,/^set /{/^set /!s/^# \{0,1\}//p}' "$0"; exit 0 ;;
     -o) out=$2; shift ;;
+    --seconds)
+      seconds=$2
+      [[ $2 =~ ^[1-9][0-9]*$ ]] ||
+        { echo "device.sh: --seconds $2: not a number of seconds" >&2; exit 64; }
+      shift ;;
     --compare)
       published+=("$2")
       [[ -e $2 ]] || { echo "device.sh: --compare $2: is not there" >&2; exit 64; }
       shift ;;
     conformance | benchmark | peers | profile | sanitizer | mutants | compare) steps+=("$1") ;;
     *)
-      echo "device.sh: $1: unknown; -o FOLDER, --compare FILE and some of: ${all_steps[*]}" >&2
+      echo "device.sh: $1: unknown; -o FOLDER, --seconds N, --compare FILE and some of:" \
+        "${all_steps[*]}" >&2
       exit 64 ;;
   esac
   shift
@@ -43,7 +54,7 @@ if [[ "${steps[*]}" == compare && ! -e $out/benchmark.jsonl ]]; then
   exit 64
 fi
 
-attest=$root/bin/attest planted=$root/lib/attest/mutants
+attest=$root/bin/attest planted=$root/lib/attest/mutants suites=$root/share/attest/suites
 if [[ ! -x $attest ]]; then
   # Stops before set-up and build, which take long. The fake driver of the tests counts as a GPU.
   if [[ "${steps[*]}" != compare && -z ${ATTEST_CUDA_DRIVER:-} &&
@@ -52,19 +63,26 @@ if [[ ! -x $attest ]]; then
       "/dev/dxg (WSL) is there" >&2
     exit 4
   fi
-  attest=$root/build/release/bin/attest planted=$root/build/release/mutants
-  bash "$root/scripts/setup.sh" || exit 4
+  attest=$root/build/release/bin/attest planted=$root/build/release/mutants suites=$root/suites
+  if ! bash "$root/scripts/setup.sh"; then
+    echo "device.sh: a machine that cannot install packages wants a bundle: run" \
+      "scripts/bundle.sh where packages are, and copy its folder here" >&2
+    exit 4
+  fi
   bash "$root/scripts/cuda_packages.sh" ||
     echo "device.sh: goes on without cudnn_cuda and compute-sanitizer" >&2
   [[ -e $root/build/release/build.ninja ]] ||
     (cd "$root" && cmake --preset release -DATTEST_TESTS=OFF) || exit 4
   cmake -S "$root" -B "$root/build/release" -DATTEST_CUDA_MUTANTS=ON >/dev/null || exit 4
   cmake --build "$root/build/release" --parallel "$(nproc)" || exit 4
+  SECONDS=0
 fi
 mkdir -p "$out"
-"$attest" doctor >"$out/doctor.txt" || true
-if [[ "${steps[*]}" != compare ]] && ! grep -q '^ok *CUDA ' "$out/doctor.txt"; then
-  why=$(grep -m 1 '^none *CUDA ' "$out/doctor.txt" | sed 's/^none *CUDA *//')
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+timeout 30 "$attest" doctor >"$work/doctor.txt" || true
+if [[ "${steps[*]}" != compare ]] && ! grep -q '^ok *CUDA ' "$work/doctor.txt"; then
+  why=$(grep -m 1 '^none *CUDA ' "$work/doctor.txt" | sed 's/^none *CUDA *//')
   echo "device.sh: no GPU: $why" >&2
   exit 4
 fi
@@ -105,12 +123,13 @@ while IFS='=' read -r variable file; do
   if [[ -n $variable ]]; then export "$variable=$file"; echo "$variable=$file"; fi
 done <<<"$libraries"
 
-# All steps together may take `deadline` seconds, of which `last` are kept for the comparison.
-deadline=590 last=30 SECONDS=0
-# left MOST: the seconds that are left, at least 1 and at most MOST.
+# `last` of the seconds are kept for the comparison.
+last=$((seconds / 20))
+# left MOST: the seconds that are left, at least 1, and at most MOST of 540.
 left() {
-  local rest=$((deadline - last - SECONDS))
-  echo $((rest < 1 ? 1 : rest < $1 ? rest : $1))
+  local rest=$((seconds - 5 - last - SECONDS)) most=$(($1 * seconds / 540))
+  if ((most < rest)); then rest=$most; fi
+  echo $((rest < 1 ? 1 : rest))
 }
 
 failed=()
@@ -129,25 +148,106 @@ step() {
   ((status == 0)) || failed+=("$name")
 }
 
-conformance() {
-  step conformance 150 \
-    "$attest" run smoke masks decode matching stress windows vit bev lidar --quick --judge-only \
-    --impl '*_cuda' --timeout 30 \
-    -o "$out/conformance.jsonl" --overwrite --table "$out/conformance.md"
-  goldens "$out/conformance.jsonl"
-  # The kernels of flash_cuda for devices before sm_90.
-  ATTEST_CUDA_CAPABILITY=80 step 'conformance as on sm_80' 40 \
-    "$attest" run smoke vit bev --quick --judge-only --impl flash_cuda --timeout 30 \
-    -o "$out/conformance_sm80.jsonl" --overwrite
+# Runs that are not timed go side by side.
+most_jobs=$((($(nproc) + 1) / 2))
+# start COMMAND...: runs the command in the background, when there is room for it.
+start() {
+  while (($(jobs -rp | wc -l) >= most_jobs)); do wait -n || true; done
+  "$@" &
 }
 
-# goldens RESULTS: how many goldens the device computed. One that the host refused is a fault of the
-# golden's kernels, or of the device.
+own=naive_cuda,flash_cuda,linear_cuda,window_cuda libraries=(cudnn_cuda cublas_cuda)
+printf '{"rules": [{"impl": ["%s"], "verdict": "not_bad"}]}' "${own//,/\", \"}" >"$work/rules.json"
+# judge NAME EXIT RESULTS...: says what a run of attest that ended with EXIT has found. Failures are
+# what is wrong with attest's own implementations, and attest's errors.
+judge() {
+  local name=$1 status=$2 library errors
+  shift 2
+  case $status in
+    0 | 1) ;;
+    124 | 137) failed+=("$name: its time was over") ;;
+    *) failed+=("$name: attest exits with $status") ;;
+  esac
+  [[ -s $1 ]] || return 0
+  status=0
+  "$attest" gate "$@" --rules "$work/rules.json" >"$work/gate.txt" 2>&1 || status=$?
+  if ((status)); then
+    cat "$work/gate.txt"
+    failed+=("$name")
+  fi
+  errors=$(codes '' "$@" | grep -E 'error:(golden|inputs|reference|tolerance-model) ' || true)
+  if [[ -n $errors ]]; then failed+=("$name: errors of attest: ${errors//$'\n'/,}"); fi
+  for library in "${libraries[@]}"; do
+    codes "\"impl\":\"$library\"" "$@" | grep -vE '^(unsupported|skipped):' |
+      sed "s/^/finding: $name: $library: /" || true
+  done
+}
+# codes WORD RESULTS...: each code that records with WORD in them have, and in how many.
+codes() {
+  local word=$1
+  shift
+  cat "$@" 2>/dev/null | grep '"type":"result"' | grep -F -- "$word" |
+    sed 's/"code":"/\n/; s/^[^\n]*\n//; s/".*//' | grep . | sort | uniq -c |
+    sed -E 's/ *([0-9]+) (.*)/\2 in \1/' || true
+}
+
+benchmark() {
+  local status=0 started=$SECONDS limit
+  limit=$(left 190)
+  timeout --kill-after=10 "$limit" "$attest" run "$suites/gpu.json" \
+    --impl flash_cuda,window_cuda,linear_cuda,cudnn_cuda,cublas_cuda \
+    --fill random --relations none --budget 0.2 --timeout 20 \
+    -o "$out/benchmark.jsonl" --overwrite --table "$out/benchmark.md" || status=$?
+  echo "benchmark: $((SECONDS - started)) s, exit $status"
+  judge benchmark $status "$out/benchmark.jsonl"
+}
+
+peers() {
+  local limit
+  limit=$(left 60)
+  if ! python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
+    echo "peers: skipped: python3 has no PyTorch that sees the GPU"
+    return
+  fi
+  step peers $((limit + 15)) python3 "$root/scripts/device_peers.py" "$suites/gpu.json" \
+    "$out/peers.jsonl" "$limit"
+}
+
+# conform NAME SUITE IMPLEMENTATIONS: judges the quick cases of a suite.
+conform() {
+  local status=0 rest=$((ends_at - SECONDS))
+  timeout --kill-after=10 "$((rest < 1 ? 1 : rest))" \
+    "$attest" run "$2" --quick --judge-only --impl "$3" --timeout 30 \
+    -o "$work/conformance/$1.jsonl" --overwrite >"$work/conformance/$1.txt" 2>&1 || status=$?
+  echo $status >"$work/$1.exit"
+}
+conformance() {
+  local suite name started=$SECONDS ends_at names=(sm_80)
+  ends_at=$((SECONDS + $(left 110)))
+  rm -rf "$work/conformance"
+  mkdir "$work/conformance"
+  for suite in smoke masks decode matching stress windows vit bev lidar; do
+    start conform "$suite" "$suite" '*_cuda'
+    names+=("$suite")
+  done
+  # The kernels of flash_cuda for devices before sm_90.
+  ATTEST_CUDA_CAPABILITY=80 start conform sm_80 smoke flash_cuda
+  wait
+  for name in "${names[@]}"; do
+    cat "$work/conformance/$name.txt"
+    judge "conformance $name" "$(cat "$work/$name.exit")" "$work/conformance/$name.jsonl"
+  done
+  goldens "$work"/conformance/*.jsonl
+  tar czf "$out/conformance.tar.gz" -C "$work" conformance
+  echo "conformance: $((SECONDS - started)) s"
+}
+
+# goldens RESULTS...: how many goldens the device computed. One that the host refused is a fault of
+# the golden's kernels, or of the device.
 goldens() {
   local refused made
-  [[ -s $1 ]] || return 0
-  refused=$(grep -o 'the golden is the host.s; that of [^"]*' "$1" | sort -u | head -3 || true)
-  made=$(grep -o '"golden_device":' "$1" | wc -l)
+  refused=$(grep -ho 'the golden is the host.s; that of [^"]*' "$@" | sort -u | head -3 || true)
+  made=$(cat "$@" 2>/dev/null | grep -o '"golden_device":' | wc -l || true)
   echo "goldens: $made made on the device${refused:+, some refused}"
   if [[ -n $refused ]]; then failed+=("a golden on the device: $refused"); fi
 }
@@ -169,37 +269,49 @@ problems=(
   "softmax dtype=f16 batch=2 num_heads=2 seq_len_q=1 seq_len_kv=512 head_dim=64 $pages"
   'softmax dtype=f16 batch=3 num_heads=2 seq_len_q=96 head_dim=64 cu_seqlens_q cu_seqlens_kv'
   "softmax dtype=bf16 num_heads=4 num_kv_heads=2 $long_keys head_dim=128 window_right=0 diagonal=1")
+# A machine's own compute-sanitizer fits its driver best.
 find_checker() {
   local candidate
   checker=
-  for candidate in "$root"/{,build/cuda-packages/}sanitizer/compute-sanitizer \
-    "$(command -v compute-sanitizer || true)" /usr/local/cuda/bin/compute-sanitizer; do
+  for candidate in "$(command -v compute-sanitizer || true)" /usr/local/cuda/bin/compute-sanitizer \
+    "$root"/{,build/cuda-packages/}sanitizer/compute-sanitizer; do
     if [[ -x $candidate ]]; then checker=$candidate; break; fi
   done
 }
+# check NUMBER TOOL PROBLEM: what a tool says of the kernels, into NUMBER.txt.
+check() {
+  local status=0
+  echo "== $2: $3" >"$work/checks/$1.txt"
+  # Exit code 4 is a failure too: some implementation takes each problem.
+  timeout --kill-after=10 "$(left 40)" \
+    "$checker" --tool "$2" --target-processes all --error-exitcode 9 --print-limit 20 \
+    "$attest" repro --impl $own --judge-only --relations none --fill random --timeout 30 "$3" \
+    >>"$work/checks/$1.txt" 2>&1 </dev/null || status=$?
+  if ((status)); then echo "$2 of '$3'" >"$work/checks/$1.failed"; fi
+}
 sanitizer() {
-  local limit tool problem checker started=$SECONDS runs=0 missed=0
-  limit=$(left 90)
+  local limit tool problem checker failure started=$SECONDS runs=0 missed=0
+  limit=$(left 45)
   find_checker
   if [[ -z $checker ]]; then
-    echo "sanitizer: skipped: compute-sanitizer is neither in the bundle, nor in PATH, nor in" \
-      "/usr/local/cuda/bin"
+    echo "sanitizer: skipped: compute-sanitizer is neither in PATH, nor in /usr/local/cuda/bin," \
+      "nor in the bundle"
     return
   fi
-  : >"$out/sanitizer.txt"
+  rm -rf "$work/checks"
+  mkdir "$work/checks"
   for problem in "${problems[@]}"; do
     for tool in memcheck racecheck initcheck synccheck; do
       if ((SECONDS - started >= limit)); then missed=$((missed + 1)); continue; fi
       runs=$((runs + 1))
-      echo "== $tool: $problem" >>"$out/sanitizer.txt"
-      # Exit code 4 is a failure too: some implementation takes each problem.
-      timeout --kill-after=10 "$(left 60)" \
-        "$checker" --tool "$tool" --target-processes all --error-exitcode 9 --print-limit 20 \
-        "$attest" repro --impl naive_cuda,flash_cuda,linear_cuda,window_cuda \
-        --judge-only --relations none --fill random --timeout 50 "$problem" \
-        >>"$out/sanitizer.txt" 2>&1 </dev/null || failed+=("$tool of '$problem'")
+      start check "$(printf %02d $runs)" $tool "$problem"
     done
   done
+  wait
+  for failure in "$work"/checks/*.failed; do
+    if [[ -e $failure ]]; then failed+=("$(cat "$failure")"); fi
+  done
+  cat "$work"/checks/*.txt
   echo "sanitizer: $((SECONDS - started)) s, $runs runs, $missed left out after $limit s"
 }
 
@@ -211,29 +323,14 @@ mutants() {
     return
   fi
   find_checker
-  step mutants 80 bash "$root/scripts/device_mutants.sh" "$attest" "$planted" $checker \
-    >"$out/mutants.txt" 2>&1
-  cat "$out/mutants.txt"
-}
-
-benchmark() {
-  step benchmark 160 "$attest" run vit bev lidar windows --impl '*_cuda' --dtype f16,bf16 \
-    --budget 0.2 --timeout 20 \
-    -o "$out/benchmark.jsonl" --overwrite --table "$out/benchmark.md"
-}
-
-peers() {
-  if ! python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
-    echo "peers: skipped: python3 has no PyTorch that sees the GPU"
-    return
-  fi
-  step peers 40 python3 "$root/scripts/device_peers.py" "$out/peers.jsonl"
+  step mutants 60 bash "$root/scripts/device_mutants.sh" --seconds "$(left 45)" \
+    "$attest" "$planted" $checker
 }
 
 # What limits each kernel, by the hardware's counters, on problems whose runs are short.
 profile() {
   local profiler impl problem limit started=$SECONDS runs=0 missed=0
-  limit=$(left 70)
+  limit=$(left 60)
   profiler=$(command -v ncu || ls /usr/local/cuda/bin/ncu 2>/dev/null || true)
   if [[ -z $profiler ]]; then
     echo "profile: skipped: ncu (Nsight Compute) is neither in PATH nor in /usr/local/cuda/bin"
@@ -245,7 +342,7 @@ profile() {
     runs=$((runs + 1))
     echo "== $impl: $problem" >>"$out/profile.txt"
     timeout --kill-after=10 "$(left 30)" "$profiler" --clock-control none --target-processes all \
-      --kernel-name 'regex:attend|sum_keys|read_queries|sdpa|flash' --launch-count 2 \
+      --kernel-name 'regex:attend|sum_keys|read_queries|sdpa|flash|fmha' --launch-count 2 \
       --section SpeedOfLight --section Occupancy --section WarpStateStats \
       --section ComputeWorkloadAnalysis \
       "$attest" repro --impl "$impl" --judge-only --relations none --fill random "$problem" \
@@ -290,25 +387,27 @@ compare() {
     echo "compare: skipped: nothing was published of this device${name:+: $name}"
     return
   fi
-  step compare 20 "$attest" compare "${published[@]}" --after "$now" --json "$out/compare.json" \
-    >"$out/compare.txt"
-  cat "$out/compare.txt"
+  step compare 20 "$attest" compare "${published[@]}" --after "$now" --json "$out/compare.json"
   if grep -q "\"impl\":\"$peer\"" "$now" && grep -q "\"impl\":\"$peer\"" "${published[@]}"; then
     step "compare with $peer" 20 \
       "$attest" compare "${published[@]}" --after "$now" --relative-to $peer --floor $share_floor \
-      --json "$out/compare_$peer.json" >"$out/compare_$peer.txt"
-    cat "$out/compare_$peer.txt"
+      --json "$out/compare_$peer.json"
   else
     echo "compare: no shares: both sides need records of $peer"
   fi
 }
 
-for name in "${steps[@]}"; do
-  if [[ $name == compare ]]; then last=0; fi
-  "$name"
-done
-if ((${#failed[@]})); then
-  printf 'failed: %s\n' "${failed[@]}" >&2
-  exit 1
-fi
-echo "no failures in: ${steps[*]}; results in $out"
+main() {
+  local name
+  cat "$work/doctor.txt"
+  for name in "${steps[@]}"; do
+    if [[ $name == compare ]]; then last=0; fi
+    "$name"
+  done
+  if ((${#failed[@]})); then
+    printf 'failed: %s\n' "${failed[@]}"
+    return 1
+  fi
+  echo "no failures in: ${steps[*]}; results in $out"
+}
+main 2>&1 | tee -a "$out/log.txt"

@@ -1,21 +1,28 @@
 #!/usr/bin/env bash
 # Plants bugs in CUDA kernels on a device and says which check catches each. First it tries every
 # problem without a bug, which must pass.
-#   scripts/device_mutants.sh [--only NUMBERS] ATTEST FOLDER [CHECKER]
-#     --only 3,5  only these bugs, by their numbers in impls/cuda/device_problem.cuh
-#     FOLDER      has the plugins KERNEL_planted.so
-#     CHECKER     compute-sanitizer
+#   scripts/device_mutants.sh [--only NUMBERS] [--seconds N] ATTEST FOLDER [CHECKER]
+#     --only 3,5   only these bugs, by their numbers in impls/cuda/device_problem.cuh
+#     --seconds N  begins with no other bug after N seconds (default: 120)
+#     FOLDER       has the plugins KERNEL_planted.so
+#     CHECKER      compute-sanitizer
 # Exit codes: 0; 1 if a bug got away, or a kernel without a bug fails, and it is named; 64 for wrong
 # arguments.
 set -euo pipefail
-only=
-if [[ ${1:-} == --only ]]; then only=,${2:?},; shift 2; fi
+only= limit=120
+while [[ ${1:-} == --* ]]; do
+  case $1 in
+    --only) only=,${2:?}, ;;
+    --seconds) limit=${2:?} ;;
+    *) break ;;
+  esac
+  shift 2
+done
 if (($# < 2 || $# > 3)) || [[ ! -x $1 || ! -d $2 ]]; then
-  sed -n '4,9p' "$0" >&2
+  sed -n '4,10p' "$0" >&2
   exit 64
 fi
 attest=$1 folder=$2 checker=${3:-}
-limit=120
 
 # The problems. `tiles` has too many heads for kernels to split the keys. `apart` has a row beyond
 # 2^31 elements. Those from `hopper` on have tiles of rows for at least half of the multiprocessors;

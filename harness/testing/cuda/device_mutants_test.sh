@@ -66,6 +66,8 @@ try ./attest planted ./checker
 : >lacking
 try --only 8,9 ./attest planted ./checker
 [[ $status == 0 && $(wc -l <said) == 2 ]] || die "two bugs alone: $status"
+try --seconds 0 ./attest planted
+[[ $status == 1 && $(grep -c 'not tried: 0 s are over' said) == 18 ]] || die "no time: $status"
 try ./attest
 [[ $status == 64 ]] || die "too few arguments: $status"
 

@@ -20,10 +20,12 @@ mkdir "$work/elsewhere"
 cd "$work/elsewhere"
 clean() { env -i HOME="$PWD" PATH=/usr/bin:/bin "$@"; }
 # device ARGUMENT...: device.sh with the fake driver; sets `status`, writes what it says to `said`.
+# Programs in $tools come first.
+tools=
 device() {
   status=0
-  clean env ATTEST_CUDA_DRIVER="$fake_cuda" "$work/bundle/scripts/device.sh" "$@" >said 2>&1 ||
-    status=$?
+  clean env PATH="${tools:+$tools:}/usr/bin:/bin" ATTEST_CUDA_DRIVER="$fake_cuda" \
+    "$work/bundle/scripts/device.sh" "$@" >said 2>&1 || status=$?
 }
 
 # All libraries but glibc's come from the bundle, and no build folder is needed.
@@ -57,10 +59,20 @@ status=0
 clean "$work/bundle/scripts/device.sh" --fast 2>/dev/null || status=$?
 [[ $status == 64 ]] || die "an unknown argument is taken"
 
+# A source tree where nothing can be installed: the bundle is the way, and one line says so.
+mkdir -p tree/scripts
+cp "$source/scripts/device.sh" tree/scripts
+printf 'exit 4\n' >tree/scripts/setup.sh
+status=0
+clean env ATTEST_CUDA_DRIVER="$fake_cuda" tree/scripts/device.sh >said 2>&1 || status=$?
+[[ $status == 4 ]] && grep -q 'wants a bundle: run scripts/bundle.sh where packages are' said ||
+  fail "a source tree that cannot be set up ends with $status"
+
 # With a device, and no implementation for it, each step that fails is named. The checker finds
-# something in one problem and does not run another.
-mkdir "$work/bundle/sanitizer"
-cat >"$work/bundle/sanitizer/compute-sanitizer" <<'CHECKER'
+# something in one problem and does not run another. The machine's own is taken, not the bundle's.
+mkdir "$work/bundle/sanitizer" "$work/tools"
+printf '#!/bin/sh\ntouch %s/bundled\n' "$work" >"$work/bundle/sanitizer/compute-sanitizer"
+cat >"$work/tools/compute-sanitizer" <<'CHECKER'
 #!/bin/sh
 for problem; do :; done
 case "$2 $problem" in
@@ -68,19 +80,8 @@ case "$2 $problem" in
   "racecheck "*cu_seqlens*) echo "race"; exit 9 ;;
 esac
 CHECKER
-chmod +x "$work/bundle/sanitizer/compute-sanitizer"
-device -o results conformance sanitizer benchmark
-[[ $status == 1 ]] && grep -q 'failed: conformance' said &&
-  grep -q 'failed: conformance as on sm_80' said && grep -q 'failed: benchmark' said ||
-  fail "failures end with $status"
-grep -q "failed: racecheck of '.*cu_seqlens" said && grep -q '^race$' results/sanitizer.txt ||
-  fail "what the checker found is not named"
-grep -q "failed: initcheck of 'linear" said || fail "a problem that nobody takes is passed over"
-[[ $(grep -c '^failed' said) == 5 ]] || fail "more is named than failed"
-
 # The profiler gets each implementation and problem. If it may not read the counters, the script
 # says so, and that is no failure.
-mkdir "$work/tools"
 cat >"$work/tools/ncu" <<'PROFILER'
 #!/bin/sh
 cat >/dev/null  # a profiler may read what it is given
@@ -89,14 +90,28 @@ case "$*" in
   *"--impl flash_cuda --judge-only"*seq_len_q=197*) echo "profiled flash_cuda" ;;
 esac
 PROFILER
-chmod +x "$work/tools/ncu"
-status=0
-clean env PATH="$work/tools:/usr/bin:/bin" ATTEST_CUDA_DRIVER="$fake_cuda" \
-  "$work/bundle/scripts/device.sh" -o results profile >said 2>&1 || status=$?
+chmod +x "$work/bundle/sanitizer/compute-sanitizer" "$work"/tools/*
+tools=$work/tools device -o results conformance sanitizer benchmark
+[[ $status == 1 ]] && grep -q 'failed: conformance smoke: attest exits with 64' said &&
+  grep -q 'failed: conformance sm_80: attest exits' said &&
+  grep -q 'failed: benchmark: attest exits' said || fail "failures end with $status"
+grep -q "failed: racecheck of '.*cu_seqlens" said && grep -q '^race$' results/log.txt ||
+  fail "what the checker found is not named"
+grep -q "failed: initcheck of 'linear" said || fail "a problem that nobody takes is passed over"
+[[ $(grep -c '^failed' said) == 13 ]] || fail "more is named than failed"
+[[ ! -e $work/bundled ]] || fail "the machine's own checker is passed over"
+[[ $(find results -type f | wc -l) -le 8 && -s results/conformance.tar.gz ]] ||
+  fail "more files than come back from some machines: $(ls results)"
+
+tools=$work/tools device -o results profile
 [[ $status == 0 ]] && grep -q 'profile: [0-9]* s, 10 runs, 0 left out' said &&
   grep -q '^profiled flash_cuda$' results/profile.txt || fail "the profiler ends with $status"
 grep -q "profile: exit 3 for linear_cuda on 'linear .*: ==ERROR== ERR_NVGPUCTRPERM" said ||
   fail "what the profiler lacks is not said"
+device --seconds 1 -o results conformance benchmark
+[[ $status == 1 ]] || fail "without time it ends with $status"
+device --seconds 0 -o results benchmark
+[[ $status == 64 ]] && grep -q 'not a number of seconds' said || fail "0 seconds are taken"
 
 device -o nothing compare
 [[ $status == 64 ]] && grep -q 'nothing/benchmark.jsonl is not there' said ||
@@ -142,7 +157,7 @@ compare
 [[ $status == 0 ]] && grep -q 'skipped: nothing was published of this device: "name"' said ||
   fail "nothing to compare with ends with $status"
 compare --compare published.jsonl
-[[ $status == 0 ]] && grep -q 'SAME x1.000' results/compare_cudnn_cuda.txt ||
+[[ $status == 0 ]] && grep -q 'SAME x1.000' said ||
   fail "equal records end with $status"
 samples cudnn_cuda 2e6 <published.jsonl >results/benchmark.jsonl  # the library was slower that day
 compare --compare published.jsonl
@@ -174,3 +189,40 @@ rm "$published/device_this.jsonl"
 compare
 [[ $status == 0 ]] && grep -q 'skipped: nothing was published' said ||
   fail "it compares with another device"
+
+# What libraries get wrong is a finding; what attest's own implementations get wrong, and errors of
+# attest, are failures. A program that writes these records stands in for attest.
+mv "$work/bundle/bin/attest" "$work/bundle/bin/attest-itself"
+cat >"$work/bundle/bin/attest" <<'RECORDS'
+#!/bin/bash
+case $1 in
+  doctor) echo 'ok    CUDA  a stand-in'; exit ;;
+  run) ;;
+  *) exec "$(dirname "$0")/attest-itself" "$@" ;;
+esac
+for word; do if [[ ${last:-} == -o ]]; then cp records.jsonl "$word"; fi; last=$word; done
+exit 1
+RECORDS
+chmod +x "$work/bundle/bin/attest"
+wrong() {  # wrong IMPLEMENTATION VERDICT CODE: in the records on standard input
+  sed "/\"impl\":\"$1\"/{s/\"verdict\":\"pass\"/\"verdict\":\"$2\"/g
+    s/\"code\":\"\"/\"code\":\"$3\"/g}"
+}
+sed 's/"impl":"naive"/"impl":"flash_cuda"/' published.jsonl >both.jsonl
+wrong cudnn_cuda fail fail:hidden-nan <both.jsonl >records.jsonl
+device -o results benchmark
+[[ $status == 0 ]] && grep -q '^finding: benchmark: cudnn_cuda: fail:hidden-nan in 1$' said ||
+  fail "a library's verdict ends with $status"
+device -o results conformance
+[[ $status == 0 ]] && grep -q '^finding: conformance smoke: cudnn_cuda: fail:hidden-nan' said ||
+  fail "a library's verdict in conformance ends with $status"
+wrong cudnn_cuda error error:tolerance-model <both.jsonl >records.jsonl
+device -o results benchmark
+errors='^failed: benchmark: errors of attest: error:tolerance-model in 1'
+[[ $status == 1 ]] && grep -q "$errors" said ||
+  fail "an error of attest beside a library ends with $status"
+wrong flash_cuda fail fail:nan <both.jsonl >records.jsonl
+device -o results benchmark
+[[ $status == 1 ]] && grep -q '^failed: benchmark$' said &&
+  grep -q 'flash_cuda: verdict: fail' said ||
+  fail "an own implementation that fails ends with $status"

@@ -41,11 +41,11 @@ if [[ -d impls ]]; then
 fi
 
 # Names of implementations and suites: the stems of their files. Tests may name them as examples.
-# "lidar" is a kind of inputs too.
+# "lidar" is a kind of inputs too, and "gpu" a part of a Jetson board.
 names=$(find impls suites -maxdepth 1 -type f \
   \( -name '*.cpp' -o -name '*.c' -o -name '*.cu' -o -name '*.json' \) \
   -not -name '*_test.cpp' -not -name '*.schema.json' -printf '%f\n' 2>/dev/null |
-  sed 's/\..*//; /^lidar$/d' | sort -u | paste -sd'|')
+  sed 's/\..*//; /^lidar$/d; /^gpu$/d' | sort -u | paste -sd'|')
 if [[ -n $names && -d harness/core ]]; then
   sources harness/core -not -name '*_test.cpp' |
     xargs -0 -r grep -nHE "\"($names)(\.(so|json))?\"|(impls|suites|reports)/[a-z]" |
