@@ -53,9 +53,8 @@ if [[ -z $build ]]; then
   bash "$root/scripts/charts.sh" || echo "bundle.sh: goes on without charts in pages" >&2
   bash "$root/scripts/cuda_packages.sh" ||
     echo "bundle.sh: goes on without cudnn_cuda and compute-sanitizer" >&2
-  cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DATTEST_TESTS=OFF \
-    -DATTEST_CUDA=on -DATTEST_CUDA_MUTANTS=ON \
-    -DATTEST_CUDA_ARCHITECTURES="$architecture-real" || exit 4
+  (cd "$root" && cmake --preset release -B "$build" -DATTEST_TESTS=OFF -DATTEST_CUDA=on \
+    -DATTEST_CUDA_MUTANTS=ON -DATTEST_CUDA_ARCHITECTURES="$architecture-real") || exit 4
   cmake --build "$build" --parallel "$(nproc)" || exit 4
 fi
 [[ -e $build/cmake_install.cmake ]] ||
