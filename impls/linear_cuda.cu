@@ -1,175 +1,99 @@
 // linear_cuda: linear attention with phi = elu + 1 (LoFTR) on a CUDA device, O(tokens * head_dim *
-// head_dim_v), in float32 whatever the storage.
+// head_dim_v), in float32 or 3xTF32 whatever the storage.
 //
 // The state of a key head is S = sum phi(k)^T v [head_dim, head_dim_v] and z = sum phi(k)
 // [head_dim]. One kernel sums the state of each chunk of keys, a second adds the chunks in their
-// order, a third reads the state out for each query. No atomics: the same bits in every run. All
-// three are tiles of 32 x 32 results by 64 threads with 4 x 4 each; head sizes of this operation
-// are small (16 and 32 in LoFTR), and what it costs is reading Q, K and V once.
-#include "cuda/device_problem.cuh"
+// order, a third reads the state out for each query. No atomics: the same bits in every run. The
+// first and the third are those of linear_mma.cuh where tensor cores take f32, else those of
+// linear_tiles.cuh.
+#include "cuda/linear_mma.cuh"
+#include "cuda/linear_tiles.cuh"
 #include "cuda/split.hpp"
+
+#include <algorithm>
+#include <type_traits>
+
+// So that one size of the kernels on tensor cores alone is compiled, for a quick look at it
+#ifndef ATTEST_ONLY_HEAD_DIM
+#define ATTEST_ONLY_HEAD_DIM 0
+#endif
 
 namespace {
 
-constexpr int kTile = 32, kThreads = 64,
-              // Tokens and channels of a tile; threads; results of a thread on each side
-    kEach = 4;
-constexpr int kAcross = kTile / kEach;
-static_assert(kAcross * kAcross == kThreads);
+constexpr int kAddThreads = 64;
 
-/// States in the workspace: [batch, num_kv_heads, chunks] of S [head_dim, head_dim_v] and z
-/// [head_dim]. Chunk 0 becomes the sum.
-struct States {
-  float* memory;
-  int64_t chunk, chunks;  // keys of a chunk, chunks of a key head
-  __host__ __device__ static int64_t size(const attest_linear_params& p) {
-    return p.head_dim * (p.head_dim_v + 1);
-  }
-  __device__ float* of(const attest_linear_params& p, int64_t head, int64_t which) const {
-    return memory + (head * chunks + which) * size(p);
-  }
-};
-
-__host__ __device__ inline int64_t tiles(int64_t channels) {
-  return (channels + kTile - 1) / kTile;
-}
-
-struct Square {
-  float at[kEach][kEach] = {};
-  /// Adds the products of kEach numbers on each side.
-  __device__ void add(const float* rows, const float* columns) {
-#pragma unroll
-    for (int r = 0; r < kEach; ++r)
-#pragma unroll
-      for (int c = 0; c < kEach; ++c) at[r][c] = fmaf(rows[r], columns[c], at[r][c]);
-  }
-  __device__ void add(const Square& other) {
-#pragma unroll
-    for (int r = 0; r < kEach; ++r)
-#pragma unroll
-      for (int c = 0; c < kEach; ++c) at[r][c] += other.at[r][c];
-  }
-};
-
-/// Block: a tile of S of one chunk of one key head.
-template <class T>
-__global__ void __launch_bounds__(kThreads)
-    sum_keys(const attest_problem* problem, const __grid_constant__ cuda::Data data,
-             const States states, int64_t blocks) {
-  alignas(16) __shared__ float keys[kTile][kTile], values[kTile][kTile];  // [token, channel]
-  const attest::Linear<T> a(*problem, data.at);
-  const int thread = static_cast<int>(threadIdx.x), row = thread / kAcross * kEach,
-            column = thread % kAcross * kEach;
-  const int64_t across = tiles(a.p.head_dim_v), down = tiles(a.p.head_dim);
-  for (int64_t block = blockIdx.x; block < blocks; block += gridDim.x) {
-    const int64_t e0 = block % across * kTile, c0 = block / across % down * kTile,
-                  chunk = block / across / down % states.chunks;
-    const int64_t head = block / across / down / states.chunks, b = head / a.p.num_kv_heads,
-                  kv = head % a.p.num_kv_heads;
-    const int64_t begin = chunk * states.chunk, past = min(begin + states.chunk, a.p.seq_len_kv);
-    const int64_t end = cuda::planted(cuda::Bug::kChunkBound) ? past - kTile : past;
-    Square sums;
-    float z = 0;
-    for (int64_t first = begin; first < end; first += kTile) {
-      for (int index = thread; index < kTile * kTile; index += kThreads) {
-        const int64_t token = index / kTile, channel = index % kTile, j = first + token;
-        const bool counts = j < end && a.key_counts(b, j);  // what does not is never read
-        keys[token][channel] = counts && c0 + channel < a.p.head_dim
-                                   ? a.phi(static_cast<float>(a.k(b, kv, j, c0 + channel)))
-                                   : 0;
-        values[token][channel] = counts && e0 + channel < a.p.head_dim_v
-                                     ? static_cast<float>(a.v(b, kv, j, e0 + channel))
-                                     : 0;
-      }
-      __syncthreads();
-      Square part;  // on its own, so that no long chain of additions rounds again and again
-      float z_part = 0;
-#pragma unroll 4
-      for (int token = 0; token < kTile; ++token) {
-        part.add(&keys[token][row], &values[token][column]);
-        if (thread < kTile) z_part += keys[token][thread];
-      }
-      sums.add(part);
-      z += z_part;
-      if (!cuda::planted(cuda::Bug::kNoBarrier)) __syncthreads();
-    }
-    float* state = states.of(a.p, head, chunk);
-    for (int r = 0; r < kEach; ++r)
-      for (int c = 0; c < kEach; ++c)
-        if (c0 + row + r < a.p.head_dim && e0 + column + c < a.p.head_dim_v)
-          state[(c0 + row + r) * a.p.head_dim_v + e0 + column + c] = sums.at[r][c];
-    if (e0 == 0 && thread < kTile && c0 + thread < a.p.head_dim)
-      state[a.p.head_dim * a.p.head_dim_v + c0 + thread] = z;
-    __syncthreads();
-  }
-}
-
-/// Adds the chunks of every state in their order; a thread an element.
-__global__ void __launch_bounds__(kThreads)
-    add_chunks(const attest_problem* problem, const States states) {
-  const auto& p = attest::params<attest_linear_params>(*problem);
-  const int64_t size = States::size(p), all = p.batch * p.num_kv_heads * size;
-  const int64_t chunks = states.chunks - (cuda::planted(cuda::Bug::kChunkDropped) ? 1 : 0);
-  for (int64_t index = int64_t{blockIdx.x} * kThreads + threadIdx.x; index < all;
-       index += int64_t{gridDim.x} * kThreads) {
-    float* element = states.of(p, index / size, 0) + index % size;
+/// Adds the chunks of every state, of `size` floats each, in their order; a thread an element.
+__global__ void __launch_bounds__(kAddThreads)
+    add_chunks(float* states, int64_t size, int64_t chunks, int64_t heads) {
+  const int64_t last = chunks - (cuda::planted(cuda::Bug::kChunkDropped) ? 1 : 0);
+  for (int64_t index = int64_t{blockIdx.x} * kAddThreads + threadIdx.x; index < heads * size;
+       index += int64_t{gridDim.x} * kAddThreads) {
+    float* element = states + index / size * chunks * size + index % size;
     float sum = *element;
-    for (int64_t chunk = 1; chunk < chunks; ++chunk) sum += element[chunk * size];
+#pragma unroll 8
+    for (int64_t chunk = 1; chunk < last; ++chunk) sum += element[chunk * size];
     *element = sum;
   }
 }
 
-/// Block: a tile of O, 32 queries x 32 channels, of one head.
-template <class T>
-__global__ void __launch_bounds__(kThreads)
-    read_queries(const attest_problem* problem, const __grid_constant__ cuda::Data data,
-                 const States states, int64_t blocks) {
-  alignas(16) __shared__ float queries[kTile][kTile], state[kTile][kTile],
-      z[kTile];  // [channel, query], [channel, channel of V]
-  const attest::Linear<T> a(*problem, data.at);
-  const int thread = static_cast<int>(threadIdx.x), row = thread / kAcross * kEach,
-            column = thread % kAcross * kEach;
-  const int64_t across = tiles(a.p.head_dim_v), down = tiles(a.p.seq_len_q);
-  for (int64_t block = blockIdx.x; block < blocks; block += gridDim.x) {
-    const int64_t e0 = block % across * kTile, i0 = block / across % down * kTile,
-                  head = block / across / down;
-    const int64_t b = head / a.p.num_heads, h = head % a.p.num_heads;
-    const float* from = states.of(a.p, b * a.p.num_kv_heads + a.kv_head(h), 0);
-    Square sums;
-    float total[kEach] = {};
-    for (int64_t c0 = 0; c0 < a.p.head_dim; c0 += kTile) {
-      for (int index = thread; index < kTile * kTile; index += kThreads) {
-        const int64_t low = index % kTile, high = index / kTile, i = i0 + high;
-        const bool counts = i < a.p.seq_len_q && c0 + low < a.p.head_dim && a.query_counts(b, i);
-        queries[low][high] = counts ? a.phi(static_cast<float>(a.q(b, h, i, c0 + low))) : 0;
-        const bool there = c0 + high < a.p.head_dim && e0 + low < a.p.head_dim_v;
-        state[high][low] = there ? from[(c0 + high) * a.p.head_dim_v + e0 + low] : 0;
-      }
-      if (thread < kTile)
-        z[thread] =
-            c0 + thread < a.p.head_dim ? from[a.p.head_dim * a.p.head_dim_v + c0 + thread] : 0;
-      __syncthreads();
-#pragma unroll 4
-      for (int c = 0; c < kTile; ++c) {
-        sums.add(&queries[c][row], &state[c][column]);
-#pragma unroll
-        for (int r = 0; r < kEach; ++r) total[r] = fmaf(queries[c][row + r], z[c], total[r]);
-      }
-      __syncthreads();
-    }
-    for (int r = 0; r < kEach; ++r)
-      for (int c = 0; c < kEach; ++c)
-        if (i0 + row + r < a.p.seq_len_q && e0 + column + c < a.p.head_dim_v)
-          a.o(b, h, i0 + row + r, e0 + column + c) = sums.at[r][c] / (total[r] + a.p.eps);
+/// The kernels of linear_mma.cuh for elements T and up to kDim channels.
+template <class T, int kDim>
+struct OnTensorCores {
+  using Keys = linear_mma::KeyShape<kDim, sizeof(T)>;
+  using Queries = linear_mma::QueryShape<kDim, sizeof(T)>;
+  /// Tokens of a chunk or a range are a multiple of it.
+  static constexpr int64_t kStep = 32;
+  /// Of short sequences of few channels a warp has a whole head.
+  static constexpr bool kMayBeShort = kDim <= 32;
+  static constexpr int64_t kShort = 64;
+
+  static int team(int64_t tokens) {
+    return kMayBeShort && tokens <= kShort ? 1 : linear_mma::kWarps;
   }
-}
+  static linear_mma::Work plan(const attest_linear_params& p) {
+    const int64_t multiprocessors = cuda::multiprocessors();
+    const split::Chunks chunks = split::chunks(p.seq_len_kv, kStep, p.batch * p.num_kv_heads,
+                                               multiprocessors * Keys::kResident);
+    const split::Chunks ranges =
+        split::chunks(p.seq_len_q, kStep, p.batch * p.num_heads * across(p),
+                      multiprocessors * Queries::kResident);
+    linear_mma::Work work{};
+    work.chunk = chunks.size, work.chunks = chunks.count;
+    work.range = ranges.size, work.ranges = ranges.count;
+    work.key_team = team(p.seq_len_kv), work.query_team = team(p.seq_len_q);
+    return work;
+  }
+  static int64_t across(const attest_linear_params& p) {
+    return (p.head_dim_v + Queries::kTile - 1) / Queries::kTile;
+  }
+  static int query_shared_bytes(int team) {
+    return Queries::shared_bytes(linear_mma::kWarps / team);
+  }
+  static bool fits() {
+    return std::max({Keys::kSharedBytes, Queries::kSharedBytes,
+                     query_shared_bytes(team(kMayBeShort ? 1 : kShort + 1))}) <=
+           cuda::most_shared_bytes();
+  }
+  /// Lets the kernels have more than 48 KiB of shared memory.
+  static void prepare() {
+    const auto allow = [](auto kernel, int bytes) {
+      cuda::check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+                  "cudaFuncSetAttribute");
+    };
+    allow(linear_mma::sum_keys<T, Keys>, Keys::kSharedBytes);
+    allow(linear_mma::read_queries<T, Queries>,
+          query_shared_bytes(team(kMayBeShort ? 1 : kShort + 1)));
+  }
+};
 
 class Linear {
  public:
   static constexpr attest::Info kInfo = {
       /*name=*/"linear_cuda",
-      /*version=*/"1",
-      /*summary=*/"linear attention (elu + 1) in float32, chunks of keys summed in a fixed order",
+      /*version=*/"2",
+      /*summary=*/
+      "linear attention (elu + 1), chunks of keys summed in a fixed order (sm_80 and up: on tensor "
+      "cores by 3xTF32)",
       /*operation=*/ATTEST_LINEAR,
       /*device=*/ATTEST_CUDA,
       /*dtypes=*/ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16),
@@ -181,55 +105,158 @@ class Linear {
     if (p.feature_map != 0) return "a feature map other than elu + 1";
     if (p.head_dim > kMostChannels || p.head_dim_v > kMostChannels)
       return "head_dim or head_dim_v above 512";
-    const States states = plan(p);
     support.stage[ATTEST_LINEAR_FEATURES].rel_error = kExpError;
-    support.sum_chain = kTile + states.chunk / kTile + states.chunks;
-    support.workspace_bytes =
-        sizeof(float) *
-        static_cast<uint64_t>(p.batch * p.num_kv_heads * states.chunks * States::size(p));
+    const auto needs = [&](int64_t chunks, int64_t size) {
+      support.workspace_bytes =
+          sizeof(float) * static_cast<uint64_t>(p.batch * p.num_kv_heads * chunks * size);
+    };
+    const bool on_tensor_cores = with_shape(problem, [&](auto element, auto dim) {
+      using Mma = OnTensorCores<decltype(element), decltype(dim)::value>;
+      const linear_mma::Work work = Mma::plan(p);
+      support.stage[ATTEST_LINEAR_FEATURES].dtype = ATTEST_3XTF32;
+      support.stage[ATTEST_LINEAR_STATE].dtype = ATTEST_3XTF32;
+      // Keys that a product sums, folds that a warp adds, warps, chunks
+      support.sum_chain =
+          Mma::Keys::kFold + work.chunk / Mma::Keys::kFold + linear_mma::kWarps + work.chunks;
+      needs(work.chunks, Mma::Keys::kState);
+    });
+    if (on_tensor_cores) return nullptr;
+    const linear_tiles::States states = in_tiles(p);
+    support.sum_chain = linear_tiles::kTile + states.chunk / linear_tiles::kTile + states.chunks;
+    needs(states.chunks, linear_tiles::States::size(p));
     return nullptr;
   }
-  explicit Linear(const attest_problem& given)
-      : problem(given),
-        device_problem_(given),
-        states_(plan(attest::params<attest_linear_params>(given))) {}
+  explicit Linear(const attest_problem& given) : problem(given), device_problem_(given) {
+    with_shape(problem, [](auto element, auto dim) {
+      OnTensorCores<decltype(element), decltype(dim)::value>::prepare();
+    });
+  }
 
   const attest_problem& problem;
 
-  template <class T>
   void run(void* const* data, void* workspace, void* stream) {
-    const auto& p = attest::params<attest_linear_params>(problem);
-    const auto queue = static_cast<cudaStream_t>(stream);
-    const attest_problem* there = device_problem_.get();
-    const cuda::Data addresses(data);
-    States states = states_;
-    states.memory = static_cast<float*>(workspace);
-    const int64_t heads = p.batch * p.num_kv_heads, elements = heads * States::size(p);
-    const int64_t keys = heads * states.chunks * tiles(p.head_dim) * tiles(p.head_dim_v);
-    const int64_t queries = p.batch * p.num_heads * tiles(p.seq_len_q) * tiles(p.head_dim_v);
-    cuda::launch(sum_keys<T>, cuda::grid(keys), kThreads, 0, queue, there, addresses, states, keys);
-    if (states.chunks > 1)
-      cuda::launch(add_chunks, cuda::grid((elements + kThreads - 1) / kThreads), kThreads, 0, queue,
-                   there, states);
-    cuda::launch(read_queries<T>, cuda::grid(queries), kThreads, 0, queue, there, addresses, states,
-                 queries);
+    const Launch launch{*this, data, static_cast<float*>(workspace),
+                        static_cast<cudaStream_t>(stream)};
+    if (with_shape(problem, launch)) return;
+    with_element(problem, launch);
   }
 
  private:
-  static constexpr int64_t kMostChannels = 512,
-                           kResident = 16;  // blocks that a multiprocessor holds at a time
+  static constexpr int64_t kMostChannels = 512;
   // Two units in the last place, as CUDA's manual has it for expf
   static constexpr float kExpError = 2.4e-7f;
 
-  static States plan(const attest_linear_params& p) {
-    const int64_t blocks = p.batch * p.num_kv_heads * tiles(p.head_dim) * tiles(p.head_dim_v);
-    const split::Chunks chunks =
-        split::chunks(p.seq_len_kv, kTile, blocks, cuda::multiprocessors() * kResident);
+  struct Launch {
+    const Linear& linear;
+    void* const* data;
+    float* states;
+    cudaStream_t stream;
+
+    template <class T, class Dim>
+    void operator()(T, Dim) const {
+      namespace mma = linear_mma;
+      using Mma = OnTensorCores<T, Dim::value>;
+      const auto& p = attest::params<attest_linear_params>(linear.problem);
+      const attest_problem* there = linear.device_problem_.get();
+      const cuda::Data addresses(data);
+      mma::Work work = Mma::plan(p);
+      work.states = states;
+      const auto blocks = [](int64_t tasks, int team) {
+        const int64_t each = mma::kWarps / team;
+        return (tasks + each - 1) / each;
+      };
+      const int64_t heads = p.batch * p.num_kv_heads,
+                    keys = blocks(heads * work.chunks, work.key_team),
+                    queries = blocks(p.batch * p.num_heads * work.ranges * Mma::across(p),
+                                     work.query_team);
+      cuda::launch(mma::sum_keys<T, typename Mma::Keys>, cuda::grid(keys), mma::kThreads,
+                   Mma::Keys::kSharedBytes, stream, there, addresses, work, keys);
+      add(states, Mma::Keys::kState, work.chunks, heads, stream);
+      cuda::launch(mma::read_queries<T, typename Mma::Queries>, cuda::grid(queries), mma::kThreads,
+                   Mma::query_shared_bytes(work.query_team), stream, there, addresses, work,
+                   queries);
+    }
+    template <class T>
+    void operator()(T) const {
+      namespace tiles = linear_tiles;
+      const auto& p = attest::params<attest_linear_params>(linear.problem);
+      const attest_problem* there = linear.device_problem_.get();
+      const cuda::Data addresses(data);
+      tiles::States work = in_tiles(p);
+      work.memory = states;
+      const int64_t heads = p.batch * p.num_kv_heads,
+                    keys =
+                        heads * work.chunks * tiles::tiles(p.head_dim) * tiles::tiles(p.head_dim_v),
+                    queries = p.batch * p.num_heads * tiles::tiles(p.seq_len_q) *
+                              tiles::tiles(p.head_dim_v);
+      cuda::launch(tiles::sum_keys<T>, cuda::grid(keys), tiles::kThreads, 0, stream, there,
+                   addresses, work, keys);
+      add(states, tiles::States::size(p), work.chunks, heads, stream);
+      cuda::launch(tiles::read_queries<T>, cuda::grid(queries), tiles::kThreads, 0, stream, there,
+                   addresses, work, queries);
+    }
+  };
+
+  static void add(float* states, int64_t size, int64_t chunks, int64_t heads, cudaStream_t stream) {
+    if (chunks > 1)
+      cuda::launch(add_chunks, cuda::grid((heads * size + kAddThreads - 1) / kAddThreads),
+                   kAddThreads, 0, stream, states, size, chunks, heads);
+  }
+
+  static linear_tiles::States in_tiles(const attest_linear_params& p) {
+    constexpr int64_t kResident = 16;  // blocks that a multiprocessor holds at a time
+    const int64_t blocks = p.batch * p.num_kv_heads * linear_tiles::tiles(p.head_dim) *
+                           linear_tiles::tiles(p.head_dim_v);
+    const split::Chunks chunks = split::chunks(p.seq_len_kv, linear_tiles::kTile, blocks,
+                                               cuda::multiprocessors() * kResident);
     return {nullptr, chunks.size, chunks.count};
   }
 
+  /// Whether rows of Q, K, V and O begin on 16 bytes and are multiples of them.
+  static bool lies_in_chunks(const attest_problem& problem) {
+    if (problem.features & ATTEST_WITH_UNALIGNED) return false;
+    for (const int role : {ATTEST_Q, ATTEST_K, ATTEST_V, ATTEST_O}) {
+      const attest_tensor& tensor = problem.tensor[role];
+      const int64_t unit = tensor.dtype == ATTEST_F32 ? 4 : 8;  // elements of 16 bytes
+      if (tensor.dim[3] % unit != 0 || tensor.stride[3] != 1) return false;
+      for (int axis = 0; axis < 3; ++axis)
+        if (tensor.stride[axis] % unit != 0) return false;
+    }
+    return true;
+  }
+  /// Calls body(T()) with the element of the problem.
+  template <class Body>
+  static void with_element(const attest_problem& problem, const Body& body) {
+    switch (problem.tensor[ATTEST_Q].dtype) {
+      case ATTEST_F16: body(attest::Half()); break;
+      case ATTEST_BF16: body(attest::BFloat16()); break;
+      default: body(float());
+    }
+  }
+  /// Calls body(T(), std::integral_constant<int, kDim>()) for the kernels on tensor cores that take
+  /// the problem on the device at hand; false: there are none.
+  template <class Body>
+  static bool with_shape(const attest_problem& problem, const Body& body) {
+    bool found = false;
+    if (cuda::capability() >= 80 && lies_in_chunks(problem))
+      with_element(problem, [&](auto element) {
+        found = with_dim<decltype(element), 16, 32, 64, 128>(problem, body);
+      });
+    return found;
+  }
+  template <class T, int kDim, int... kLarger, class Body>
+  static bool with_dim(const attest_problem& problem, const Body& body) {
+    const auto& p = attest::params<attest_linear_params>(problem);
+    if constexpr (ATTEST_ONLY_HEAD_DIM == 0 || ATTEST_ONLY_HEAD_DIM == kDim)
+      if (std::max(p.head_dim, p.head_dim_v) <= kDim) {
+        if (!OnTensorCores<T, kDim>::fits()) return false;
+        return body(T(), std::integral_constant<int, kDim>()), true;
+      }
+    if constexpr (sizeof...(kLarger) > 0) return with_dim<T, kLarger...>(problem, body);
+    return false;
+  }
+
   cuda::DeviceProblem device_problem_;
-  const States states_;
 };
 
 }  // namespace

@@ -122,6 +122,14 @@ __device__ inline void mma_tf32(float (&c)[4], const uint32_t (&a)[4], uint32_t 
 #endif
 }
 
+/// The lower 16 bits as a float.
+__device__ inline float as_float(uint32_t bits, __half) {
+  return __half2float(__ushort_as_half(static_cast<unsigned short>(bits)));
+}
+__device__ inline float as_float(uint32_t bits, __nv_bfloat16) {
+  return __uint_as_float(bits << 16);
+}
+
 /// Two floats as one register of 16-bit elements, the first in the lower half.
 __device__ inline uint32_t pack(float first, float second, __half) {
   const __half2 both = __floats2half2_rn(first, second);

@@ -132,18 +132,30 @@ TEST(CudaWindow, IsRight) {
             Verdict::kUnsupported);
 }
 
-// Linear attention: chunks of keys, tails of tiles, masks, heads that share keys.
+// Linear attention: chunks of keys, tails of tiles, masks, heads that share keys, heads that a warp
+// has alone, rows that are no multiple of 16 bytes; on tensor cores and without.
+struct LinearCase {
+  const char *capability, *spec;
+};
+constexpr LinearCase kLinearCases[] = {
+    {"90", " num_heads=2 seq_len_q=61 seq_len_kv=530 head_dim=32"},
+    {"90", " batch=3 num_heads=2 seq_len_q=25 head_dim=16"},
+    {"90", " num_heads=4 num_kv_heads=2 seq_len_q=40 seq_len_kv=70 head_dim=40 head_dim_v=72"},
+    {"90", " batch=2 seq_len_q=70 seq_len_kv=150 head_dim=64 mask query_mask"},
+    {"80",
+     " batch=2 num_heads=2 seq_len_q=40 head_dim=20 q.order=0213 k.order=0213 v.order=0213 "
+     "o.order=0213"},
+    {"80", " seq_len_q=40 head_dim=32 q.order=0132 k.order=0132 v.order=0132 o.order=0132"},
+    {"80", " seq_len_q=40 head_dim=32 unaligned"},
+    {"75", " num_heads=2 seq_len_q=40 seq_len_kv=300 head_dim=40 head_dim_v=24 mask query_mask"}};
+
 TEST(CudaLinear, IsRight) {
-  for (const char* dtype : {"f32", "f16", "bf16"})
-    for (const char* spec :
-         {" num_heads=2 seq_len_q=61 seq_len_kv=1100 head_dim=32",
-          " batch=3 num_heads=2 seq_len_q=25 head_dim=16",
-          " num_heads=4 num_kv_heads=2 seq_len_q=40 seq_len_kv=300 head_dim=40 head_dim_v=72",
-          " batch=2 seq_len_q=50 seq_len_kv=530 head_dim=32 mask query_mask",
-          " batch=2 num_heads=2 seq_len_q=40 head_dim=20 q.order=0213 k.order=0213 v.order=0213 "
-          "o.order=0213"}) {
-      const Record record = run_emulated("linear_cuda", "linear dtype=" + std::string(dtype) + spec,
-                                         {.relations = RelationChoice::kAll});
+  for (const std::string dtype : {"f32", "f16", "bf16"})
+    for (const LinearCase& each : kLinearCases) {
+      const testing::EmulatedDevice device(each.capability);
+      const Record record = run_emulated(
+          "linear_cuda", "linear dtype=" + dtype + each.spec,
+          {.relations = dtype == "f16" ? RelationChoice::kAll : RelationChoice::kNone});
       EXPECT_EQ(record.outcome.verdict(), Verdict::kPass)
           << record.spec << ": " << record.outcome.reason;
     }
@@ -182,20 +194,24 @@ constexpr const char* kWindows =
 constexpr const char* kLinear =
     "linear dtype=f32 num_heads=2 seq_len_q=40 seq_len_kv=1100 head_dim=32";
 
-INSTANTIATE_TEST_SUITE_P(Kernels, CudaBugs,
-                         ::testing::Values(Planted{"no_barrier", "flash_cuda", kTiles, 1},
-                                           Planted{"no_wait", "flash_cuda", kTiles, 2},
-                                           Planted{"tile_of_keys", "flash_cuda", kTiles, 3},
-                                           Planted{"split_bound", "flash_cuda", kSplits, 5},
-                                           Planted{"sink_in_every_split", "flash_cuda", kSplits, 6},
-                                           Planted{"sink_dropped", "flash_cuda", kSplits, 7},
-                                           Planted{"linear_no_barrier", "linear_cuda", kLinear, 1},
-                                           Planted{"chunk_bound", "linear_cuda", kLinear, 8},
-                                           Planted{"chunk_dropped", "linear_cuda", kLinear, 9},
-                                           Planted{"window_terms", "window_cuda", kWindows, 11},
-                                           Planted{"small_of_left", "flash_cuda", kFloats, 21},
-                                           Planted{"small_of_right", "flash_cuda", kFloats, 22}),
-                         [](const auto& each) { return std::string(each.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    Kernels, CudaBugs,
+    ::testing::Values(Planted{"no_barrier", "flash_cuda", kTiles, 1},
+                      Planted{"no_wait", "flash_cuda", kTiles, 2},
+                      Planted{"tile_of_keys", "flash_cuda", kTiles, 3},
+                      Planted{"split_bound", "flash_cuda", kSplits, 5},
+                      Planted{"sink_in_every_split", "flash_cuda", kSplits, 6},
+                      Planted{"sink_dropped", "flash_cuda", kSplits, 7},
+                      Planted{"linear_no_barrier", "linear_cuda", kLinear, 1},
+                      Planted{"linear_no_wait", "linear_cuda", kLinear, 2},
+                      Planted{"linear_small_of_left", "linear_cuda", kLinear, 21},
+                      Planted{"linear_small_of_right", "linear_cuda", kLinear, 22},
+                      Planted{"chunk_bound", "linear_cuda", kLinear, 8},
+                      Planted{"chunk_dropped", "linear_cuda", kLinear, 9},
+                      Planted{"window_terms", "window_cuda", kWindows, 11},
+                      Planted{"small_of_left", "flash_cuda", kFloats, 21},
+                      Planted{"small_of_right", "flash_cuda", kFloats, 22}),
+    [](const auto& each) { return std::string(each.param.name); });
 
 // What is hidden is not touched: 0 times NaN would be NaN.
 TEST(CudaKernelsHidden, NanNeverLeaks) {

@@ -58,11 +58,12 @@ TEST(KernelTable, IsReadable) {
       "flash_cuda\t87\t128\t210\t20\t128\tattend<Half, flash::Shape<64, 1, 64, true> >\n"
       "linear_cuda\t87\t64\t36\t0\t0\tadd_chunks\n");
   const std::string text = print_tables(rows, "nvcc 13");
-  EXPECT_NE(text.find("| kernel | 80 | 87 |\n|---|---|---|\n"
-                      "| flash_cuda: attend Half, head_dim 64, 64 keys a tile, flash::Shape<64, 1, "
-                      "64, true> | 200 | 210, **20 B** |\n"
-                      "| linear_cuda: add_chunks | | 36 |\n"),
-            text.npos)
+  EXPECT_NE(
+      text.find("| kernel | 80 | 87 |\n|---|---|---|\n"
+                "| flash_cuda: attend Half, head_dim 64, 64 tokens a tile, flash::Shape<64, 1, "
+                "64, true> | 200 | 210, **20 B** |\n"
+                "| linear_cuda: add_chunks | | 36 |\n"),
+      text.npos)
       << text;
   EXPECT_NE(
       text.find("flash::Shape<64, 1, 64, true> | 128 | 210 | 20 | 49280 | 2 | 17 % | registers |\n"
@@ -77,7 +78,7 @@ TEST(KernelTable, ShapesAloneAndWithoutAreNamed) {
   Shapes shapes;
   shapes["S::Shape<32, 1>"] = {32, 64, 1000};
   EXPECT_EQ(readable("attend<S::Shape<32, 1> >", shapes, shared),
-            "attend, head_dim 32, 64 keys a tile, S::Shape<32, 1>");
+            "attend, head_dim 32, 64 tokens a tile, S::Shape<32, 1>");
   EXPECT_EQ(shared, 1000);
   EXPECT_EQ(readable("merge<BFloat16>", shapes, shared), "merge BFloat16");
   EXPECT_THROW(readable("attend<S::Shape<64, 1> >", shapes, shared), std::runtime_error);

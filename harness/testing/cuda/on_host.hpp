@@ -417,6 +417,13 @@ inline int __reduce_max_sync(unsigned, int value) {
   return *std::max_element(all, all + cuda::on_host::kWarp);
 }
 inline int atomicAdd(int* at, int value) { return std::exchange(*at, *at + value); }
+inline unsigned __ballot_sync(unsigned, int value) {
+  const int* all = cuda::on_host::block().exchange(value);
+  unsigned set = 0;
+  for (int lane = 0; lane < cuda::on_host::kWarp; ++lane)
+    set |= static_cast<unsigned>(all[lane] != 0) << lane;
+  return set;
+}
 inline int atomicMin(int* at, int value) { return std::exchange(*at, std::min(*at, value)); }
 inline int atomicMax(int* at, int value) { return std::exchange(*at, std::max(*at, value)); }
 inline float __fdividef(float x, float y) { return x / y; }

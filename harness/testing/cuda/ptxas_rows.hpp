@@ -13,7 +13,7 @@
 namespace cuda {
 
 struct ShapeFacts {
-  int head_dim, keys, shared_bytes;  // channels; keys a tile; dynamic shared memory of a block
+  int head_dim, tokens, shared_bytes;  // channels; tokens a tile; dynamic shared memory of a block
 };
 /// By a shape's name, without spaces.
 class Shapes {
@@ -39,8 +39,8 @@ struct KernelRow {
   int spilled_bytes;
 };
 
-/// "attend<Half, flash::Shape<64, 1, 64, true, 4> >" -> "attend Half, head_dim 64, 64 keys a tile,
-/// Shape<64, 1, 64, true, 4>".
+/// "attend<Half, flash::Shape<64, 1, 64, true, 4> >" -> "attend Half, head_dim 64, 64 tokens a
+/// tile, Shape<64, 1, 64, true, 4>".
 inline std::string readable(std::string name, const Shapes& shapes, int& shared_bytes) {
   std::string shape;
   const size_t begin = name.find("Shape<");
@@ -61,7 +61,7 @@ inline std::string readable(std::string name, const Shapes& shapes, int& shared_
   if (!facts) throw std::runtime_error("ptxas_table: no shape " + shape);
   shared_bytes += facts->shared_bytes;
   return name + ", head_dim " + std::to_string(facts->head_dim) + ", " +
-         std::to_string(facts->keys) + " keys a tile, " + shape;
+         std::to_string(facts->tokens) + " tokens a tile, " + shape;
 }
 
 /// Throws std::runtime_error: a line that is none.

@@ -7,6 +7,7 @@
 #include "testing/cuda/ptxas_rows.hpp"
 
 #include "cuda/flash.cuh"
+#include "cuda/linear_mma.cuh"
 #if __has_include("cuda/flash_sm90.cuh")
 #include "cuda/flash_sm90.cuh"
 #endif
