@@ -77,7 +77,8 @@ cat >"$work/tools/compute-sanitizer" <<'CHECKER'
 for problem; do :; done
 case "$2 $problem" in
   "initcheck linear"*) exit 4 ;;
-  "racecheck "*cu_seqlens*) echo "race"; exit 9 ;;
+  "racecheck "*cu_seqlens*) echo "Error: Race reported between flash::attend"; exit 9 ;;
+  "racecheck "*head_dim=128) echo "Error: Race reported between flash_sm90::attend"; exit 9 ;;
 esac
 CHECKER
 # The profiler gets each implementation and problem. If it may not read the counters, the script
@@ -92,13 +93,15 @@ esac
 PROFILER
 chmod +x "$work/bundle/sanitizer/compute-sanitizer" "$work"/tools/*
 tools=$work/tools device -o results conformance sanitizer benchmark
-[[ $status == 1 ]] && grep -q 'failed: conformance smoke: attest exits with 64' said &&
+[[ $status == 1 ]] && grep -q 'failed: conformance suites: attest exits with 64' said &&
   grep -q 'failed: conformance sm_80: attest exits' said &&
   grep -q 'failed: benchmark: attest exits' said || fail "failures end with $status"
-grep -q "failed: racecheck of '.*cu_seqlens" said && grep -q '^race$' results/log.txt ||
+grep -q "failed: racecheck of '.*cu_seqlens" said && grep -q '^Error: Race' results/log.txt ||
   fail "what the checker found is not named"
+grep -q "^finding: racecheck of '.*head_dim=128': 1 in flash_sm90" said ||
+  fail "what racecheck cannot know is not told"
 grep -q "failed: initcheck of 'linear" said || fail "a problem that nobody takes is passed over"
-[[ $(grep -c '^failed' said) == 13 ]] || fail "more is named than failed"
+[[ $(grep -c '^failed' said) == 6 ]] || fail "more is named than failed"
 [[ ! -e $work/bundled ]] || fail "the machine's own checker is passed over"
 [[ $(find results -type f | wc -l) -le 8 && -s results/conformance.tar.gz ]] ||
   fail "more files than come back from some machines: $(ls results)"
@@ -200,7 +203,13 @@ case $1 in
   run) ;;
   *) exec "$(dirname "$0")/attest-itself" "$@" ;;
 esac
-for word; do if [[ ${last:-} == -o ]]; then cp records.jsonl "$word"; fi; last=$word; done
+for word; do
+  case ${last:-} in
+    -o) cp records.jsonl "$word" ;;
+    --records) cp "$word" asked ;;
+  esac
+  last=$word
+done
 exit 1
 RECORDS
 chmod +x "$work/bundle/bin/attest"
@@ -213,8 +222,15 @@ wrong cudnn_cuda fail fail:hidden-nan <both.jsonl >records.jsonl
 device -o results benchmark
 [[ $status == 0 ]] && grep -q '^finding: benchmark: cudnn_cuda: fail:hidden-nan in 1$' said ||
   fail "a library's verdict ends with $status"
+[[ $(head -1 asked) == 'gpu/dense_4k/head_dim_64 bf16 flash_cuda' ]] &&
+  grep -qx 'gpu/vit_b_16_224/batch_32 f16 cudnn_cuda' asked &&
+  grep -qx 'gpu/vit_b_16_224/batch_32 bf16 cublas_cuda' asked ||
+  die "what the benchmark times: $(cat asked)"
+if grep -E 'dense_64k.* f16|dense_64k.* cublas|^gpu/gpu' asked; then
+  die "it asks for records that the suite does not have, or that take too long"
+fi
 device -o results conformance
-[[ $status == 0 ]] && grep -q '^finding: conformance smoke: cudnn_cuda: fail:hidden-nan' said ||
+[[ $status == 0 ]] && grep -q '^finding: conformance suites: cudnn_cuda: fail:hidden-nan' said ||
   fail "a library's verdict in conformance ends with $status"
 wrong cudnn_cuda error error:tolerance-model <both.jsonl >records.jsonl
 device -o results benchmark
