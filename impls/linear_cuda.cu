@@ -113,7 +113,8 @@ class Linear {
     const bool on_tensor_cores = with_shape(problem, [&](auto element, auto dim) {
       using Mma = OnTensorCores<decltype(element), decltype(dim)::value>;
       const linear_mma::Work work = Mma::plan(p);
-      support.stage[ATTEST_LINEAR_FEATURES].dtype = ATTEST_3XTF32;
+      support.stage[ATTEST_LINEAR_FEATURES] = {ATTEST_3XTF32,
+                                               linear_mma::kPhiError<decltype(element)>};
       support.stage[ATTEST_LINEAR_STATE].dtype = ATTEST_3XTF32;
       // Keys that a product sums, folds that a warp adds, warps, chunks
       support.sum_chain =

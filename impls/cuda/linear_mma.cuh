@@ -138,6 +138,23 @@ __device__ inline float element(const uint32_t* words, int number) {
     return cuda::as_float(words[number / 2] >> 16 * (number % 2), typename Storage<T>::Type());
 }
 
+/// elu + 1 without a branch, which lanes would take both ways. NaN stays NaN, -inf gives 0.
+template <class T>
+__device__ inline float phi(float x) {
+  const bool below = x < 0;
+  const float exponent = below ? x : 0, rest = below ? 0 : x;
+  if constexpr (sizeof(T) == 2)
+    return rest + cuda::exp2_fast(exponent * 1.4426950408889634f);
+  else
+    return rest + expf(exponent);
+}
+/// The largest relative error of phi where it is exp. In float32 two units in the last place, as
+/// CUDA's manual has it for expf. For 16-bit elements that of exp2_fast, 2^-22, and what half a
+/// unit in the last place of the exponent, up to 2^-18, and of log2(e), 2^-26.2 times 126, make of
+/// it.
+template <class T>
+constexpr float kPhiError = sizeof(T) == 2 ? 4.2e-6f : 2.4e-7f;
+
 template <class S>
 __device__ inline void load_piece(uint32_t* words, const char* from) {
   const auto piece = *reinterpret_cast<const Words<S::kPieceWords>*>(from);
@@ -361,9 +378,9 @@ class KeySums {
           uint32_t features[4];  // of key t in rows g and g + 8, of key t + 4
 #pragma unroll
           for (int n = 0; n < 4; ++n) {
-            const float phi = attest::Linear<T>::phi(element<T>(k[2 * s + n / 2], 2 * m + n % 2));
-            z_[2 * m + n % 2] += phi;
-            features[n] = __float_as_uint(phi);
+            const float feature = phi<T>(element<T>(k[2 * s + n / 2], 2 * m + n % 2));
+            z_[2 * m + n % 2] += feature;
+            features[n] = __float_as_uint(feature);
           }
           left[s].set(features);
         }
@@ -590,9 +607,9 @@ class Queries {
 #pragma unroll
         for (int n = 0; n < 4; ++n) {
           const int channel = 2 * (step + s) + n / 2;
-          const float phi = attest::Linear<T>::phi(element<T>(q[m][n % 2], channel));
-          totals[m][n % 2] = fmaf(phi, z[channel], totals[m][n % 2]);
-          features[n] = __float_as_uint(phi);
+          const float feature = phi<T>(element<T>(q[m][n % 2], channel));
+          totals[m][n % 2] = fmaf(feature, z[channel], totals[m][n % 2]);
+          features[n] = __float_as_uint(feature);
         }
         left[m][s].set(features);
       }
@@ -610,23 +627,23 @@ class Queries {
     }
   }
 
-  /// Writes this lane's channels of row i of O: element 2 n + e of them is sums[n][2 half + e].
-  __device__ void store_row(int64_t i, const float (&sums)[S::kAcross][4], int half,
-                            float total) const {
+  /// Writes this lane's channels of row i of O: element 2 n + e of them is sums[n][2 half + e] /
+  /// total.
+  __device__ void store_row(int64_t i, float (&sums)[S::kAcross][4], int half, float total) const {
     constexpr float kLeast = 0x1p-120f, kMost = 0x1p120f;  // whose reciprocals are exact enough
-    const bool plain = total > kLeast && total < kMost;
-    const float factor = plain ? 1 / total : 1;
+    if (total < kLeast || total > kMost) {
+      const float scale = total < kLeast ? 0x1p64f : 0x1p-64f;
+      total *= scale;
+#pragma unroll
+      for (int n = 0; n < S::kAcross; ++n)
+        sums[n][2 * half] *= scale, sums[n][2 * half + 1] *= scale;
+    }
+    const float factor = 1 / total;
     uint32_t words[OfO::kWords];
-    constexpr int kInWord = 4 / sizeof(T);
 #pragma unroll
     for (int n = 0; n < S::kAcross; ++n) {
-      float o[2];
-#pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        o[e] = sums[n][2 * half + e] * factor;
-        if (!plain) o[e] /= total;
-      }
-      if constexpr (kInWord == 1) {
+      const float o[] = {sums[n][2 * half] * factor, sums[n][2 * half + 1] * factor};
+      if constexpr (sizeof(T) == 4) {
         words[2 * n] = __float_as_uint(o[0]), words[2 * n + 1] = __float_as_uint(o[1]);
       } else {
         words[n] = cuda::pack(o[0], o[1], typename Storage<T>::Type());
