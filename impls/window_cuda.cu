@@ -7,8 +7,9 @@
 // where the window does, blocks are of 32 rows where windows are no larger, of 64 where pairs have
 // terms, else of 128; and a block takes several windows of one head, for which it has the head's
 // bias as a table in shared memory: what is added to a logit is one look-up, from where its query
-// and key stand in the window.
-#include "cuda/flash.cuh"
+// and key stand in the window. Grid windows of 33 to 64 tokens in 16 bits have a kernel of their
+// own from sm_80 on (cuda/small_windows.cuh).
+#include "cuda/small_windows.cuh"
 
 namespace {
 
@@ -102,11 +103,18 @@ __global__ void __launch_bounds__(S::kThreads, kBlocks<S>)
     }
 }
 
+template <class T, class S>
+__global__ void __launch_bounds__(S::kThreads, S::kResident)
+    attend_small_windows(const __grid_constant__ SmallWork work) {
+  if (cuda::before_sm80()) return;
+  SmallWindows<T, S>(work, cuda::dynamic_shared()).run();
+}
+
 class Window {
  public:
   static constexpr attest::Info kInfo = {
       /*name=*/"window_cuda",
-      /*version=*/"1",
+      /*version=*/"2",
       /*summary=*/
       "windows of grids, patches, sets and bands on tensor cores (mma.sync; sm_75: f16, sm_80 and "
       "up: f32 too, by 3xTF32)",
@@ -129,19 +137,30 @@ class Window {
     if (const char* reason = why_not(problem)) return reason;
     const char* reason = nullptr;
     const int room = cuda::most_shared_bytes();
+    declare_arithmetic(problem, support);
+    if (at_small_launch(problem, cuda::capability(), [](auto, auto) {})) return nullptr;
     at_launch(problem, room, [&](auto, auto shape) {
       using S = decltype(shape);
       if (S::kSharedBytes + S::kOwnBytes + terms_bytes(plan(problem)) > room)
         reason = "a table of relative biases that shared memory has no room for";
     });
-    declare_arithmetic(problem, support);
     return reason;
   }
   explicit Window(const attest_problem& given)
       : problem(given),
         device_problem_(given),
+        capability_(cuda::capability()),
         shared_bytes_(cuda::most_shared_bytes()),
         work_(plan(given)) {
+    const bool small = at_small_launch(problem, capability_, [&](auto element, auto shape) {
+      using S = decltype(shape);
+      plan_small<S>();
+      cuda::check(
+          cudaFuncSetAttribute(attend_small_windows<decltype(element), S>,
+                               cudaFuncAttributeMaxDynamicSharedMemorySize, S::kSharedBytes),
+          "cudaFuncSetAttribute");
+    });
+    if (small) return;
     at_launch(problem, shared_bytes_, [&](auto element, auto shape) {
       using S = decltype(shape);
       cuda::check(cudaFuncSetAttribute(attend_windows<decltype(element), S>,
@@ -155,6 +174,13 @@ class Window {
 
   void run(void* const* data, void* /*workspace*/, void* stream) {
     const cuda::Data addresses(data);
+    const bool small = at_small_launch(problem, capability_, [&](auto element, auto shape) {
+      using S = decltype(shape);
+      cuda::launch(attend_small_windows<decltype(element), S>, small_blocks_, S::kThreads,
+                   size_t{S::kSharedBytes}, static_cast<cudaStream_t>(stream),
+                   with_addresses(small_work_, data));
+    });
+    if (small) return;
     at_launch(problem, shared_bytes_, [&](auto element, auto shape) {
       using S = decltype(shape);
       cuda::launch(attend_windows<decltype(element), S>, cuda::grid(work_.blocks), S::kThreads,
@@ -164,7 +190,7 @@ class Window {
   }
 
  private:
-  static constexpr int64_t kMostPlaces = 1024, kFewRows = 32;
+  static constexpr int64_t kMostPlaces = 1024, kFewRows = 32, kMostInt = INT32_MAX;
   /// Pairs have terms, or may, or a softcap.
   static constexpr uint64_t kWithTerms =
       ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS | ATTEST_WITH_SOFTCAP;
@@ -196,6 +222,85 @@ class Window {
     return work;
   }
 
+  /// Calls body(T(), S()) with the element and the shape of the kernel for small windows if that
+  /// takes the problem on a device of this compute capability, times 10; else returns false.
+  template <class Body>
+  static bool at_small_launch(const attest_problem& problem, int capability, const Body& body) {
+    const auto& p = attest::params<attest_softmax_params>(problem);
+    const int64_t places = p.window_height * p.window_width, tokens = p.batch * p.seq_len_q;
+    if (p.grid_height == 0 || places <= kFewRows || places > SmallShape<32, 64>::kRows ||
+        p.head_dim != p.head_dim_v || tokens > kMostInt / 2 || capability < 80 ||
+        (problem.features & (ATTEST_WITH_SOFTCAP | ATTEST_WITH_SINKS)))
+      return false;
+    for (const int32_t role : {ATTEST_Q, ATTEST_K, ATTEST_V, ATTEST_O, ATTEST_LSE})
+      if (problem.tensor[role].stride[2] > kMostInt / 4) return false;
+    // As in with_head_dim
+    constexpr int kOnly = ATTEST_ONLY_HEAD_DIM;
+    const auto with = [&](auto element) {
+      if constexpr (kOnly == 0 || kOnly == 32) {
+        if (p.head_dim <= 32 && places <= 56) return body(element, SmallShape<32, 56>()), true;
+        if (p.head_dim <= 32) return body(element, SmallShape<32, 64>()), true;
+      }
+      if constexpr (kOnly == 0 || kOnly == 64)
+        if (p.head_dim <= 64) return body(element, SmallShape<64, 64>()), true;
+      return false;
+    };
+    switch (problem.tensor[ATTEST_Q].dtype) {
+      case ATTEST_F16: return with(attest::Half());
+      case ATTEST_BF16: return with(attest::BFloat16());
+      default: return false;
+    }
+  }
+
+  /// Blocks for each head that the device holds at a time, or as few as have no more to do each.
+  template <class S>
+  void plan_small() {
+    const auto& p = attest::params<attest_softmax_params>(problem);
+    const auto number = [](int64_t value) { return static_cast<int>(value); };
+    SmallWork& work = small_work_;
+    work.batch = number(p.batch), work.heads = number(p.num_heads);
+    work.heads_of_key = number(p.num_heads / p.num_kv_heads);
+    work.window_height = number(p.window_height), work.window_width = number(p.window_width);
+    work.grid_height = number(p.grid_height), work.grid_width = number(p.grid_width);
+    work.down = work.grid_height / work.window_height;
+    work.across = work.grid_width / work.window_width;
+    work.shift_y = number(p.shift_y), work.shift_x = number(p.shift_x);
+    work.chunks = number(p.head_dim / S::kPerChunk);
+    work.scale = p.softmax_scale * kLog2E;
+    work.shift_bias = in_base_2(p.shift_bias);
+    for (int place = 0; place < work.window_height * work.window_width && p.shift_bias != 0;
+         ++place) {
+      const int y = place / work.window_width, x = place % work.window_width;
+      work.round_lower |= uint64_t{y >= work.window_height - work.shift_y} << place;
+      work.round_right |= uint64_t{x >= work.window_width - work.shift_x} << place;
+    }
+    constexpr int kOfSystem = 1 << 10;  // bytes of shared memory that each block costs besides
+    const int64_t windows = p.batch * work.down * work.across,
+                  held = (shared_bytes_ + kOfSystem) / (S::kSharedBytes + kOfSystem),
+                  slots = cuda::multiprocessors() * min(held, int64_t{S::kResident}),
+                  most = max(int64_t{1}, slots / p.num_heads), each = (windows + most - 1) / most,
+                  parts = (windows + each - 1) / each;
+    work.step = {number(parts / (work.down * work.across)), number(parts / work.across % work.down),
+                 number(parts % work.across)};
+    small_blocks_ = static_cast<unsigned>(parts * p.num_heads);
+  }
+  /// The work with the addresses of a run.
+  SmallWork with_addresses(SmallWork work, void* const* data) const {
+    const auto rows = [&](int32_t role, int64_t element_bytes) {
+      const attest_tensor& tensor = problem.tensor[role];
+      if (tensor.dtype == ATTEST_NONE) return RowsOf{};
+      return RowsOf{static_cast<char*>(data[role]), tensor.stride[0] * element_bytes,
+                    tensor.stride[1] * element_bytes,
+                    static_cast<int32_t>(tensor.stride[2] * element_bytes)};
+    };
+    work.q = rows(ATTEST_Q, 2), work.k = rows(ATTEST_K, 2), work.v = rows(ATTEST_V, 2);
+    work.o = rows(ATTEST_O, 2), work.lse = rows(ATTEST_LSE, 4);
+    const attest_tensor& bias = problem.tensor[ATTEST_REL_BIAS];
+    if (bias.dtype != ATTEST_NONE)
+      work.rel_bias = {data[ATTEST_REL_BIAS], bias.stride[0], bias.stride[1], bias.stride[2]};
+    return work;
+  }
+
   /// Calls body(T(), S()) with the element and the shape of the kernel that takes the problem on a
   /// device whose blocks may have `room` bytes of shared memory.
   template <class Body>
@@ -220,8 +325,10 @@ class Window {
   }
 
   cuda::DeviceProblem device_problem_;
-  const int shared_bytes_;
+  const int capability_, shared_bytes_;
   const Work work_;
+  SmallWork small_work_{};
+  unsigned small_blocks_ = 0;
 };
 
 }  // namespace

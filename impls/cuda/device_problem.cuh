@@ -42,6 +42,9 @@ enum class Bug {
   // Of flash_cuda on sm_90:
   kTilesNotCountedAnew,  // by the next run
   kOddForgotten,         // by the launch that does tiles again
+  // Of window_cuda, where a window is one tile:
+  kSeamForgotten,     // the one that is upright
+  kRowsOfNextWindow,  // get this one's outputs
 };
 #if defined(__CUDACC__) && defined(ATTEST_CUDA_PLANTED)
 static __constant__ int planted_bug;

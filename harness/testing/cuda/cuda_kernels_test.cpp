@@ -132,6 +132,31 @@ TEST(CudaWindow, IsRight) {
             Verdict::kUnsupported);
 }
 
+// Windows of one tile of rows and keys, of which a block takes several: 7 x 7 and 8 x 8, channels
+// and places to spare, heads that share keys, tensors in another order, pairs that -inf hides.
+TEST(CudaWindow, OneTileIsRight) {
+  for (const auto& [spec, relations] :
+       {std::pair("dtype=f16 num_heads=6 num_kv_heads=3 seq_len_q=196 head_dim=32 grid_height=14 "
+                  "grid_width=14 window_height=7 window_width=7 shift_y=3 shift_x=2 "
+                  "shift_bias=-100 rel_bias lse q.order=0213 o.order=0213",
+                  RelationChoice::kNone),
+        std::pair("dtype=bf16 batch=3 num_heads=6 seq_len_q=128 head_dim=24 grid_height=8 "
+                  "grid_width=16 window_height=8 window_width=8 shift_x=4 shift_bias=-100",
+                  RelationChoice::kNone),
+        std::pair("dtype=f16 batch=3 num_heads=4 seq_len_q=60 head_dim=64 grid_height=5 "
+                  "grid_width=12 window_height=5 window_width=12 shift_y=1 shift_bias=-inf "
+                  "rel_bias lse",
+                  RelationChoice::kAll)}) {
+    const Record record =
+        run_emulated("window_cuda", "softmax " + std::string(spec), {.relations = relations});
+    EXPECT_EQ(record.outcome.verdict(), Verdict::kPass)
+        << record.spec << ": " << record.outcome.reason;
+    bool hides = false;
+    for (const auto& relation : record.relations) hides |= relation.relation == "hidden-nan";
+    EXPECT_EQ(hides, relations == RelationChoice::kAll);
+  }
+}
+
 // Linear attention: chunks of keys, tails of tiles, masks, heads that share keys, heads that a warp
 // has alone, rows that are no multiple of 16 bytes; on tensor cores and without.
 struct LinearCase {
@@ -191,6 +216,9 @@ constexpr const char* kWindows =
     "softmax dtype=f16 batch=5 num_heads=8 seq_len_q=192 head_dim=16 grid_height=12 grid_width=16 "
     "window_height=4 window_width=4 "
     "shift_y=2 shift_bias=-100";
+constexpr const char* kSmallWindows =
+    "softmax dtype=f16 batch=8 num_heads=4 seq_len_q=98 head_dim=32 grid_height=7 grid_width=14 "
+    "window_height=7 window_width=7 shift_x=3 shift_bias=-100";
 constexpr const char* kLinear =
     "linear dtype=f32 num_heads=2 seq_len_q=40 seq_len_kv=1100 head_dim=32";
 
@@ -209,6 +237,9 @@ INSTANTIATE_TEST_SUITE_P(
                       Planted{"chunk_bound", "linear_cuda", kLinear, 8},
                       Planted{"chunk_dropped", "linear_cuda", kLinear, 9},
                       Planted{"window_terms", "window_cuda", kWindows, 11},
+                      Planted{"small_windows_no_barrier", "window_cuda", kSmallWindows, 1},
+                      Planted{"seam_forgotten", "window_cuda", kSmallWindows, 27},
+                      Planted{"rows_of_next_window", "window_cuda", kSmallWindows, 28},
                       Planted{"small_of_left", "flash_cuda", kFloats, 21},
                       Planted{"small_of_right", "flash_cuda", kFloats, 22}),
     [](const auto& each) { return std::string(each.param.name); });

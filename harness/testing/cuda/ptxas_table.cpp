@@ -6,8 +6,8 @@
 #include "testing/cuda/on_host_sm90.hpp"
 #include "testing/cuda/ptxas_rows.hpp"
 
-#include "cuda/flash.cuh"
 #include "cuda/linear_mma.cuh"
+#include "cuda/small_windows.cuh"
 #if __has_include("cuda/flash_sm90.cuh")
 #include "cuda/flash_sm90.cuh"
 #endif
