@@ -200,6 +200,7 @@ cat >"$work/bundle/bin/attest" <<'RECORDS'
 #!/bin/bash
 case $1 in
   doctor) echo 'ok    CUDA  a stand-in'; exit ;;
+  list) printf '%s  its summary\n' cudnn_cuda flash_cuda; exit ;;
   run) ;;
   *) exec "$(dirname "$0")/attest-itself" "$@" ;;
 esac
@@ -207,6 +208,7 @@ for word; do
   case ${last:-} in
     -o) cp records.jsonl "$word" ;;
     --records) cp "$word" asked ;;
+    --impl) echo "$word" >chosen ;;
   esac
   last=$word
 done
@@ -226,6 +228,8 @@ device -o results benchmark
   grep -qx 'gpu/vit_b_16_224/batch_32 f16 cudnn_cuda' asked &&
   grep -qx 'gpu/vit_b_16_224/batch_32 bf16 cublas_cuda' asked ||
   die "what the benchmark times: $(cat asked)"
+[[ $(cat chosen) == flash_cuda,cudnn_cuda ]] ||
+  die "it asks for implementations that this build does not have: $(cat chosen)"
 if grep -E 'dense_64k.* f16|dense_64k.* cublas|^gpu/gpu' asked; then
   die "it asks for records that the suite does not have, or that take too long"
 fi
