@@ -36,8 +36,8 @@ struct Work {
   int64_t blocks;
   int pack, splits;
   float* partial;
-  const uint64_t*
-      odd;  // null, or [sequences and heads, tiles of 128 rows]: only tiles where it is not 0
+  const uint8_t* odd;  // null, or [sequences and heads, blocks of 16 rows]: only tiles in which it
+                       // is not 0
   tiles::Progress* progress;  // null, or of the launch before, whose odd tiles are done again
 };
 
@@ -71,8 +71,12 @@ __device__ __noinline__ void find_task(const attest_problem& problem, const cuda
           work.pack,       static_cast<int>(rest / pairs),
           work.splits,     work.partial,
           nullptr};
-  if (work.odd && !work.odd[pair * ((tiles * S::kRows + 127) / 128) + tile * S::kRows / 128])
-    task.past = 0;
+  if (!work.odd) return;
+  const int64_t row_blocks = (a.p.seq_len_q + 15) / 16, first = task.first / 16;
+  bool odd = false;
+  for (int64_t n = first; n < min(first + S::kRows / 16, row_blocks); ++n)
+    odd |= work.odd[pair * row_blocks + n] != 0;
+  if (!odd) task.past = 0;
 }
 
 template <class T, class S>
@@ -196,7 +200,7 @@ class Flash {
     const auto on = static_cast<cudaStream_t>(stream);
     if (on_sm90_) {
       on_sm90_->run(data, workspace, on);
-      work.odd = static_cast<const uint64_t*>(workspace);
+      work.odd = static_cast<const uint8_t*>(workspace);
       work.progress = on_sm90_->progress();
     } else {
       work.partial = static_cast<float*>(workspace);

@@ -26,22 +26,22 @@ using sm90::kColumn;
 using sm90::kRowBytes;
 using sm90::kWarpgroup;
 
-constexpr int kThreads = kWarpgroup * 3;
-/// Registers a thread: at the launch, all that a multiprocessor has; then those of the warpgroup
-/// that copies, and of the others.
-constexpr int kRegisters = 65536 / kThreads / 8 * 8, kProducerRegisters = 56,
-              kConsumerRegisters = 224;
-static_assert(kProducerRegisters + 2 * kConsumerRegisters <= 3 * kRegisters,
-              "or the last to ask for registers waits for ever");
-
-constexpr int kConsumers = 2,
-              kRows = 64 * kConsumers;  // warpgroups with rows, of which each has 64
-
 /// Head sizes up to kDim, kKeys keys a tile, kStages tiles of K and as many of V in shared memory,
-/// kSlots of Q; for problems that have no more keys, one tile is enough, and registers are left for
-/// more of them.
-template <int kHeadDim, int kTileKeys, int kTileStages, int kQuerySlots, bool kOne = false>
+/// kSlots of Q; kConsumers warpgroups with 64 rows each. For problems that have no more keys, one
+/// tile is enough, and registers are left for more of them.
+template <int kHeadDim, int kTileKeys, int kTileStages, int kQuerySlots, bool kOne = false,
+          int kRowGroups = 2>
 struct Shape {
+  static constexpr int kConsumers = kRowGroups, kRows = 64 * kConsumers,
+                       kThreads = kWarpgroup * (1 + kConsumers);
+  /// Registers a thread: at the launch, all that a multiprocessor has; then those of the warpgroup
+  /// that copies, and of the others.
+  static constexpr int kRegisters = 65536 / kThreads / 8 * 8,
+                       kProducerRegisters = kConsumers == 2 ? 40 : 32,
+                       kConsumerRegisters = kConsumers == 2 ? 232 : 160;
+  static_assert(kProducerRegisters + kConsumers * kConsumerRegisters <=
+                    (1 + kConsumers) * kRegisters,
+                "or the last to ask for registers waits for ever");
   static constexpr bool kOneTile = kOne;
   static constexpr int kDim = kHeadDim, kKeys = kTileKeys, kStages = kTileStages,
                        kSlots = kQuerySlots;
@@ -107,7 +107,8 @@ template <class T>
 struct Work {
   tiles::Order order;
   tiles::Progress* progress;
-  uint8_t* odd;  // [pairs, tiles, 8]: for each 16 rows that there are, whether a sum is not finite
+  uint8_t* odd;    // [pairs, row_blocks]: whether a sum of these 16 rows is not finite
+  int row_blocks;  // of 16
   Rows<T> o;
   Rows<float> lse;  // null, or without channels
   const float* sinks;
@@ -137,8 +138,8 @@ struct Maps {
 struct alignas(16) Task {
   Band band;
   int batch, head, row;  // where its first row lies in O and LSE
-  int tile;              // among those of all pairs
-  int first, past;       // rows from first on, none from past
+  int pair;
+  int first, past;  // rows from first on, none from past
   int origin, tiles, past_key, common_begin, common_end;
   bool last;  // there is none: nothing comes any more
 };
@@ -186,12 +187,12 @@ struct Shared {
   __device__ void make_barriers() const {
     for (int slot = 0; slot < S::kSlots; ++slot)
       sm90::init_barrier(query_full(slot), 1),
-          sm90::init_barrier(query_empty(slot), 4 * kConsumers);
+          sm90::init_barrier(query_empty(slot), 4 * S::kConsumers);
     for (int stage = 0; stage < S::kStages; ++stage) {
       sm90::init_barrier(keys_full(stage), 1),
-          sm90::init_barrier(keys_empty(stage), 4 * kConsumers);
+          sm90::init_barrier(keys_empty(stage), 4 * S::kConsumers);
       sm90::init_barrier(values_full(stage), 1),
-          sm90::init_barrier(values_empty(stage), 4 * kConsumers);
+          sm90::init_barrier(values_empty(stage), 4 * S::kConsumers);
     }
     sm90::init_barrier(landed(), 1);
     sm90::publish_barriers();
@@ -251,8 +252,8 @@ class Producer {
   __device__ bool find(const tiles::Tile& tile, Task& task) {
     const int b = tile.pair / work_.num_heads;
     task.head = tile.pair % work_.num_heads;
-    task.tile = tile.pair * work_.order.tiles + tile.tile;
-    task.first = tile.tile * kRows;
+    task.pair = tile.pair;
+    task.first = tile.tile * S::kRows;
     task.band = work_.band(b);
     task.past = work_.queries.cu_seqlens ? task.band.rows : work_.queries.longest;
     if (task.first >= task.past) return false;
@@ -260,7 +261,7 @@ class Producer {
     task.row = work_.queries.begin(b) + task.first;
     int lowest = INT32_MAX, highest = 0, common_begin = 0, common_end = INT32_MAX;
 #pragma unroll 1  // registers are few here
-    for (int row = task.first + lane_; row < min(task.past, task.first + kRows); row += 32) {
+    for (int row = task.first + lane_; row < min(task.past, task.first + S::kRows); row += 32) {
       const Band::Interval keys = task.band.of(row);
       common_begin = max(common_begin, keys.begin);
       common_end = min(common_end, keys.end);
@@ -284,7 +285,7 @@ class Producer {
     shared_.tasks[slot_.place] = task;
     const uint32_t full = shared_.query_full(slot_.place);
     if (task.last) return sm90::arrive(full);
-    load<kRows>(shared_.query(slot_.place), maps_.q, full, task.row, task.head, task.batch);
+    load<S::kRows>(shared_.query(slot_.place), maps_.q, full, task.row, task.head, task.batch);
   }
   /// A tile of kCount rows, column by column; they arrive at `full`.
   template <int kCount>
@@ -364,12 +365,13 @@ class Consumer {
       : work_(work),
         shared_(shared),
         lane_(static_cast<int>(threadIdx.x) % 32),
-        warp_(static_cast<int>(threadIdx.x) / 32 - 4),
+        // By way of a lane, so that the compiler sees that a warp has the same
+        warp_(__shfl_sync(0xffffffff, static_cast<int>(threadIdx.x) / 32, 0) - 4),
         group_(warp_ / 4),
         factor_(work.factor) {}
 
   __device__ void run() {
-    if (group_ == 1)
+    if (group_ == S::kConsumers - 1)
       sm90::come_by_named(kTurn,
                           2 * kWarpgroup);  // the first turn is group 0's; its last is never taken
     while (true) {
@@ -400,6 +402,7 @@ class Consumer {
       total_[half] = 0;
     }
   }
+  __device__ int next_group() const { return group_ + 1 < S::kConsumers ? group_ + 1 : 0; }
   __device__ int row(int half) const { return task_.first + warp_ * 16 + lane_ / 4 + half * 8; }
   __device__ void release(uint32_t barrier) const {
     if (lane_ == 0) sm90::arrive(barrier);
@@ -425,7 +428,7 @@ class Consumer {
       sm90::wait_named(kTurn + group_, 2 * kWarpgroup);
       multiply_keys(query, scores);
       add_values(weights, sums);
-      sm90::come_by_named(kTurn + 1 - group_, 2 * kWarpgroup);
+      sm90::come_by_named(kTurn + next_group(), 2 * kWarpgroup);
       if (cuda::planted(Bug::kKeysGivenBackEarly)) release_keys();
       if (!cuda::planted(Bug::kScoresNotWaited)) sm90::wait_products<1>();
       sm90::pin(scores);
@@ -454,11 +457,12 @@ class Consumer {
     const uint32_t keys = shared_.keys(keys_.place);
     sm90::renew(query);
     sm90::pin(scores);
+    const uint64_t left = sm90::own_rows(query), right = sm90::own_rows(keys);
     sm90::begin_products();
 #pragma unroll
     for (int c = 0; c < S::kDim / 16; ++c)
-      Scores::of_shared(scores, sm90::own_rows(query + c / 4 * kRows * kRowBytes + c % 4 * 32),
-                        sm90::own_rows(keys + c / 4 * S::kKeys * kRowBytes + c % 4 * 32), c > 0);
+      Scores::of_shared(scores, sm90::further(left, c / 4 * S::kRows * kRowBytes + c % 4 * 32),
+                        sm90::further(right, c / 4 * S::kKeys * kRowBytes + c % 4 * 32), c > 0);
     sm90::commit_products();
   }
   __device__ void release_keys() { release(shared_.keys_empty(keys_.place)), keys_.advance(); }
@@ -470,12 +474,11 @@ class Consumer {
     sm90::pin(sums);
 #pragma unroll
     for (int keys = 0; keys < S::kKeys / 16; ++keys) sm90::pin(weights[keys]);
+    const uint64_t right = sm90::summed_rows(values, S::kKeys * kRowBytes);
     sm90::begin_products();
 #pragma unroll
     for (int keys = 0; keys < S::kKeys / 16; ++keys)
-      Values::of_registers(sums, weights[keys],
-                           sm90::summed_rows(values + keys * 16 * kRowBytes, S::kKeys * kRowBytes),
-                           true);
+      Values::of_registers(sums, weights[keys], sm90::further(right, keys * 16 * kRowBytes), true);
     sm90::commit_products();
   }
   __device__ void release_values() {
@@ -506,12 +509,18 @@ class Consumer {
     }
   }
   /// Scores of keys that a row does not see become -inf. Score i is of key i / 4 * 8 + lane % 4 * 2
-  /// + i % 2, row i / 2 % 2.
+  /// + i % 2, row i / 2 % 2. Most keys are seen by all rows: some at a time, that is asked first.
   __device__ void hide(int first, float (&scores)[S::kKeys / 2]) const {
+    constexpr int kTogether = 16;  // keys; as many scores are half of a thread's
 #pragma unroll
-    for (int i = 0; i < S::kKeys / 2; ++i) {
-      const int key = first + i / 4 * 8 + lane_ % 4 * 2 + i % 2;
-      if (key < begin_[i / 2 % 2] || key >= end_[i / 2 % 2]) scores[i] = -INFINITY;
+    for (int some = 0; some < S::kKeys; some += kTogether) {
+      if (first + some >= task_.common_begin && first + some + kTogether <= task_.common_end)
+        continue;
+#pragma unroll
+      for (int i = some / 2; i < (some + kTogether) / 2; ++i) {
+        const int key = first + i / 4 * 8 + lane_ % 4 * 2 + i % 2;
+        if (key < begin_[i / 2 % 2] || key >= end_[i / 2 % 2]) scores[i] = -INFINITY;
+      }
     }
   }
   __device__ static void pack(const float (&scores)[S::kKeys / 2],
@@ -531,6 +540,7 @@ class Consumer {
       const bool sees = part.total != 0, there = row(half) < task_.past;
       const float keep = work_.sinks ? flash::join_sink(sink, part) : 1, scale = keep / part.total;
       const int at = task_.row + row(half) - task_.first;
+      float probe = 0;  // NaN once a sum is not finite
       auto* o = reinterpret_cast<Words*>(work_.o.at(task_.batch, task_.head, at));  // of 8 channels
 #pragma unroll
       for (int d = 0; d < S::kDim / 8; d += 4) {
@@ -539,21 +549,22 @@ class Consumer {
         for (int i = 0; i < 4; ++i) {
           const float first = sums[4 * (d + i) + 2 * half],
                       second = sums[4 * (d + i) + 2 * half + 1];
-          odd |= there && sees &&
-                 !(fabsf(first) <= flash::kLargest && fabsf(second) <= flash::kLargest);
+          probe = fmaf(second, 0, fmaf(first, 0, probe));
           words.at[i] = sees ? cuda::pack(first * scale, second * scale, Type()) : 0;
         }
         transpose_quad(words);
         const int block = d + lane_ % 4;
         if (there && block * 8 < work_.head_dim_v) o[block] = words;
       }
+      odd |= there && sees && probe != 0;
       if (work_.lse.data && there && lane_ % 4 == 0)
         *work_.lse.at(task_.batch, task_.head, at) =
             sees ? part.top * flash::kLn2 + logf(part.total) : -INFINITY;
     }
     const bool any = __any_sync(0xffffffff, odd) && !forgets();
-    if (lane_ == 0) {
-      work_.odd[task_.tile * (kRows / 16) + warp_] = any;
+    const int block = task_.first / 16 + warp_;
+    if (lane_ == 0 && block < work_.row_blocks) {
+      work_.odd[int64_t{task_.pair} * work_.row_blocks + block] = any;
       if (any) atomicMax(&work_.progress->odd, 1);
     }
   }
@@ -576,24 +587,38 @@ class Consumer {
 };
 
 template <class T, class S>
-__global__ void __launch_bounds__(kThreads, 1)
+__global__ void __launch_bounds__(S::kThreads, 1)
     attend(const __grid_constant__ Maps maps, const __grid_constant__ Work<T> work) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL) || !defined(__CUDACC__)
   __shared__ Task tasks[S::kSlots];
-  const Shared<S> shared{(cuda::shared_address(cuda::dynamic_shared()) + 1023) & ~1023u, tasks};
+  // By way of a lane, as in Consumer
+  const uint32_t base = __shfl_sync(0xffffffff, cuda::shared_address(cuda::dynamic_shared()), 0);
+  const Shared<S> shared{(base + 1023) & ~1023u, tasks};
   if (threadIdx.x == 0) shared.make_barriers();
   __syncthreads();
   if (threadIdx.x < kWarpgroup) {
-    sm90::give_registers<kProducerRegisters>();
+    sm90::give_registers<S::kProducerRegisters>();
     if (threadIdx.x < 32) Producer<T, S>(maps, work, shared).run();
   } else {
-    sm90::take_registers<kConsumerRegisters>();
+    sm90::take_registers<S::kConsumerRegisters>();
     Consumer<T, S>(work, shared).run();
   }
 #endif
 }
 
 // --- On the host ---
+
+/// Whether blocks are through with tiles of 192 rows about as early as with those of 128, of which
+/// the last turn is shared out more evenly.
+inline bool suits_192_rows(const attest_problem& problem) {
+  const auto& p = attest::params<attest_softmax_params>(problem);
+  const auto lasts = [&](int64_t rows) {
+    const int64_t tiles = p.batch * p.num_heads * ((p.seq_len_q + rows - 1) / rows),
+                  blocks = cuda::multiprocessors();
+    return static_cast<double>((tiles + blocks - 1) / blocks * rows);
+  };
+  return lasts(192) <= 1.06 * lasts(128);
+}
 
 /// Calls body(T(), S()) with the element, of 16 bits, and the shape for a problem.
 template <class Body>
@@ -605,6 +630,7 @@ void with_shape(const attest_problem& problem, const Body& body) {
       // 14 x 14 patches of an image and some tokens more.
       const int64_t keys = attest::params<attest_softmax_params>(problem).seq_len_kv;
       if (keys > 128 && keys <= 208) return body(element, Shape<64, 208, 2, 2, true>());
+      if (suits_192_rows(problem)) return body(element, Shape<64, 128, 3, 2, false, 3>());
       body(element, Shape<64, 128, 3, 2>());
     } else if constexpr (decltype(dim)::value == 128)
       body(element, Shape<128, 128, 2, 2>());
@@ -614,10 +640,10 @@ void with_shape(const attest_problem& problem, const Body& body) {
 }
 
 /// How a problem's tiles are ordered on the device at hand.
-inline tiles::Order order(const attest_problem& problem) {
+inline tiles::Order order(const attest_problem& problem, int rows) {
   const auto& p = attest::params<attest_softmax_params>(problem);
   // Most of the cache, for a head's Q and O pass through too.
-  return tiles::order(p.batch * p.num_heads, (p.seq_len_q + kRows - 1) / kRows,
+  return tiles::order(p.batch * p.num_heads, (p.seq_len_q + rows - 1) / rows,
                       p.seq_len_kv * (p.head_dim + p.head_dim_v) * 2,
                       int64_t{cuda::attribute(cudaDevAttrL2CacheSize)} * 3 / 4);
 }
@@ -662,44 +688,46 @@ Work<T> work(const attest_problem& problem, void* const* data) {
   return work;
 }
 
+/// Flags of a pair.
+inline int64_t row_blocks(const attest_softmax_params& p) { return (p.seq_len_q + 15) / 16; }
+
 /// A problem that attend takes.
 class Attend {
  public:
   /// Of problems that flash::why_not lets pass and that need none of the general kernel's features.
   static bool takes(const attest_problem& problem) {
-    constexpr int64_t kMost = kFar,
+    constexpr int64_t kFewestRows = 64, kMost = kFar,
                       kMostStride = int64_t{1}
                                     << 39;  // elements: of 32 bits, and what a map may have
     const auto& p = attest::params<attest_softmax_params>(problem);
     if (problem.tensor[ATTEST_Q].dtype == ATTEST_F32) return false;
     if (cuda::capability() != 90 || p.softmax_scale <= 0 || p.head_dim <= 32 ||
-        p.seq_len_q < kRows / 2 || std::abs(p.diagonal_offset) >= kFar)
+        p.seq_len_q < kFewestRows || std::abs(p.diagonal_offset) >= kFar)
       return false;
     for (const int32_t role : {ATTEST_Q, ATTEST_K, ATTEST_V})
       for (int axis = 0; axis < 4; ++axis) {
         const attest_tensor& tensor = problem.tensor[role];
         if (tensor.dim[axis] >= kMost || tensor.stride[axis] >= kMostStride) return false;
       }
-    const int64_t count = p.batch * p.num_heads * ((p.seq_len_q + kRows - 1) / kRows);
+    const int64_t count = p.batch * p.num_heads * ((p.seq_len_q + 127) / 128);
     return count < kMost && 2 * count >= cuda::multiprocessors();
   }
   /// For flags of tiles that are to be done again.
   static uint64_t workspace_bytes(const attest_problem& problem) {
-    return static_cast<uint64_t>(order(problem).count()) * (kRows / 16);
+    const auto& p = attest::params<attest_softmax_params>(problem);
+    return static_cast<uint64_t>(p.batch * p.num_heads * row_blocks(p));
   }
 
-  explicit Attend(const attest_problem& problem)
-      : problem_(problem),
-        order_(order(problem)),
-        blocks_(std::min(order_.count(), cuda::multiprocessors())),
-        progress_(tiles::Progress{}) {
-    with_shape(problem, [](auto element, auto shape) {
+  explicit Attend(const attest_problem& problem) : problem_(problem), progress_(tiles::Progress{}) {
+    with_shape(problem, [&](auto element, auto shape) {
       using S = decltype(shape);
+      order_ = order(problem, S::kRows);
       cuda::check(
           cudaFuncSetAttribute(attend<decltype(element), S>,
                                cudaFuncAttributeMaxDynamicSharedMemorySize, S::kSharedBytes),
           "cudaFuncSetAttribute");
     });
+    blocks_ = std::min(order_.count(), cuda::multiprocessors());
   }
   void run(void* const* data, void* workspace, cudaStream_t stream) const {
     with_shape(problem_, [&](auto element, auto shape) {
@@ -708,10 +736,12 @@ class Attend {
       work.order = order_;
       work.progress = progress_.get();
       work.odd = static_cast<uint8_t*>(workspace);
-      const Maps maps{sm90::tensor_map(problem_.tensor[ATTEST_Q], data[ATTEST_Q], kRows),
+      work.row_blocks =
+          static_cast<int>(row_blocks(attest::params<attest_softmax_params>(problem_)));
+      const Maps maps{sm90::tensor_map(problem_.tensor[ATTEST_Q], data[ATTEST_Q], S::kRows),
                       sm90::tensor_map(problem_.tensor[ATTEST_K], data[ATTEST_K], S::kKeys),
                       sm90::tensor_map(problem_.tensor[ATTEST_V], data[ATTEST_V], S::kKeys)};
-      cuda::launch(attend<decltype(element), S>, static_cast<unsigned>(blocks_), kThreads,
+      cuda::launch(attend<decltype(element), S>, static_cast<unsigned>(blocks_), S::kThreads,
                    S::kSharedBytes, stream, maps, work);
     });
   }
@@ -720,8 +750,8 @@ class Attend {
 
  private:
   const attest_problem& problem_;
-  const tiles::Order order_;
-  const int blocks_;
+  tiles::Order order_{};
+  int blocks_ = 0;
   const cuda::OnDevice<tiles::Progress> progress_;
 };
 

@@ -34,4 +34,10 @@ ATTEST_HD inline uint64_t summed_rows(uint32_t address, uint32_t column_bytes) {
   return descriptor(address, column_bytes, kEightRows);
 }
 
+/// The same of a tile, or a part of it, that begins `bytes` further on.
+ATTEST_HD inline uint64_t further(uint64_t descriptor, uint32_t bytes) {
+  const auto low = static_cast<uint32_t>(descriptor) + (bytes >> 4);  // the address takes no more
+  return descriptor >> 32 << 32 | low;
+}
+
 }  // namespace sm90
