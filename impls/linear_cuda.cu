@@ -41,27 +41,35 @@ template <class T, int kDim>
 struct OnTensorCores {
   using Keys = linear_mma::KeyShape<kDim, sizeof(T)>;
   using Queries = linear_mma::QueryShape<kDim, sizeof(T)>;
-  /// Tokens of a chunk or a range are a multiple of it.
-  static constexpr int64_t kStep = 32;
+  // A block's start, in tiles of each of its warps, and chunks that cost a tile to be added.
+  // Estimates: copies that arrive, sums of warps that are added, a state that is loaded.
+  static constexpr int64_t kKeyStart = 4, kQueryStart = 1, kMerged = 8;
   /// Of short sequences of few channels a warp has a whole head.
   static constexpr bool kMayBeShort = kDim <= 32;
   static constexpr int64_t kShort = 64;
+  static constexpr int kLeastTeam = kMayBeShort ? 1 : linear_mma::kWarps;
 
-  static int team(int64_t tokens) {
-    return kMayBeShort && tokens <= kShort ? 1 : linear_mma::kWarps;
-  }
+  static int team(int64_t tokens) { return tokens <= kShort ? kLeastTeam : linear_mma::kWarps; }
   static linear_mma::Work plan(const attest_linear_params& p) {
     const int64_t multiprocessors = cuda::multiprocessors();
-    const split::Chunks chunks = split::chunks(p.seq_len_kv, kStep, p.batch * p.num_kv_heads,
-                                               multiprocessors * Keys::kResident);
-    const split::Chunks ranges =
-        split::chunks(p.seq_len_q, kStep, p.batch * p.num_heads * across(p),
-                      multiprocessors * Queries::kResident);
     linear_mma::Work work{};
+    work.key_team = team(p.seq_len_kv), work.query_team = team(p.seq_len_q);
+    const split::Chunks chunks =
+        split::quickest_chunks(p.seq_len_kv, work.key_team / Keys::kGroup * Keys::kKeys,
+                               blocks(p.batch * p.num_kv_heads, work.key_team),
+                               multiprocessors * Keys::kResident, kKeyStart, kMerged);
+    const split::Chunks ranges =
+        split::quickest_chunks(p.seq_len_q, work.query_team * Queries::kKeys,
+                               blocks(p.batch * p.num_heads * across(p), work.query_team),
+                               multiprocessors * Queries::kResident, kQueryStart, split::kMost);
     work.chunk = chunks.size, work.chunks = chunks.count;
     work.range = ranges.size, work.ranges = ranges.count;
-    work.key_team = team(p.seq_len_kv), work.query_team = team(p.seq_len_q);
     return work;
+  }
+  /// Blocks for that many teams.
+  static int64_t blocks(int64_t tasks, int team) {
+    const int64_t each = linear_mma::kWarps / team;
+    return (tasks + each - 1) / each;
   }
   static int64_t across(const attest_linear_params& p) {
     return (p.head_dim_v + Queries::kTile - 1) / Queries::kTile;
@@ -70,8 +78,7 @@ struct OnTensorCores {
     return Queries::shared_bytes(linear_mma::kWarps / team);
   }
   static bool fits() {
-    return std::max({Keys::kSharedBytes, Queries::kSharedBytes,
-                     query_shared_bytes(team(kMayBeShort ? 1 : kShort + 1))}) <=
+    return std::max({Keys::kSharedBytes, Queries::kSharedBytes, query_shared_bytes(kLeastTeam)}) <=
            cuda::most_shared_bytes();
   }
   /// Lets the kernels have more than 48 KiB of shared memory.
@@ -81,8 +88,7 @@ struct OnTensorCores {
                   "cudaFuncSetAttribute");
     };
     allow(linear_mma::sum_keys<T, Keys>, Keys::kSharedBytes);
-    allow(linear_mma::read_queries<T, Queries>,
-          query_shared_bytes(team(kMayBeShort ? 1 : kShort + 1)));
+    allow(linear_mma::read_queries<T, Queries>, query_shared_bytes(kLeastTeam));
   }
 };
 
@@ -162,14 +168,10 @@ class Linear {
       const cuda::Data addresses(data);
       mma::Work work = Mma::plan(p);
       work.states = states;
-      const auto blocks = [](int64_t tasks, int team) {
-        const int64_t each = mma::kWarps / team;
-        return (tasks + each - 1) / each;
-      };
       const int64_t heads = p.batch * p.num_kv_heads,
-                    keys = blocks(heads * work.chunks, work.key_team),
-                    queries = blocks(p.batch * p.num_heads * work.ranges * Mma::across(p),
-                                     work.query_team);
+                    keys = Mma::blocks(heads * work.chunks, work.key_team),
+                    queries = Mma::blocks(p.batch * p.num_heads * work.ranges * Mma::across(p),
+                                          work.query_team);
       cuda::launch(mma::sum_keys<T, typename Mma::Keys>, cuda::grid(keys), mma::kThreads,
                    Mma::Keys::kSharedBytes, stream, there, addresses, work, keys);
       add(states, Mma::Keys::kState, work.chunks, heads, stream);

@@ -51,6 +51,24 @@ inline Chunks chunks(int64_t tokens, int64_t step, int64_t blocks, int64_t slots
   return {size * step, (steps + size - 1) / size};
 }
 
+/// Cuts `tokens`, that `blocks` blocks would walk through, into chunks of a multiple of `step`
+/// tokens, so that a device with room for `slots` blocks at a time is soonest done with all. A
+/// block's start costs as much as `start` steps, and `merged` chunks as much as one. None is empty.
+inline Chunks quickest_chunks(int64_t tokens, int64_t step, int64_t blocks, int64_t slots,
+                              int64_t start, int64_t merged) {
+  constexpr int64_t kMostChunks = 128;
+  const int64_t steps = (tokens + step - 1) / step;
+  const auto cost = [&](int64_t count) {
+    const int64_t waves = (blocks * count + slots - 1) / slots;
+    return waves * ((steps + count - 1) / count + start) + count / merged;
+  };
+  int64_t best = 1;
+  for (int64_t count = 2; count <= kMostChunks && count <= steps; ++count)
+    if (cost(count) < cost(best)) best = count;
+  const int64_t size = (steps + best - 1) / best;
+  return {size * step, (steps + size - 1) / size};
+}
+
 /// How many of `tasks` tasks of the same kind a block takes, at most `most`: what they share is
 /// made once, but every slot has four blocks at least.
 inline int64_t tasks_each(int64_t tasks, int64_t most, int64_t slots) {

@@ -50,6 +50,22 @@ TEST(Split, ChunksAreOfWholeStepsAndNotEmpty) {
     }
 }
 
+TEST(Split, QuickestChunksAreEvenAndFillTheDevice) {
+  for (const int64_t tokens : {1, 31, 32, 33, 4800, 11025, 262147})
+    for (const int64_t blocks : {1, 16, 300}) {
+      const split::Chunks chunks = split::quickest_chunks(tokens, 64, blocks, 264, 4, 8);
+      EXPECT_EQ(chunks.size % 64, 0);
+      EXPECT_GE(chunks.size * chunks.count, tokens);
+      EXPECT_LT(chunks.size * (chunks.count - 1), tokens);
+    }
+  // Eight heads of a BEV grid: one block a slot
+  EXPECT_EQ(split::quickest_chunks(40000, 64, 8, 264, 4, 8).count, 33);
+  // 256 heads in 396 slots: three blocks a head in two waves take 28 steps, one block 39
+  EXPECT_EQ(split::quickest_chunks(4800, 128, 256, 396, 1, 128).count, 3);
+  // A start that costs more than all steps is made once
+  EXPECT_EQ(split::quickest_chunks(4800, 64, 264, 264, 100, 8).count, 1);
+}
+
 TEST(Split, TasksShareABlockWhereThereAreEnough) {
   EXPECT_EQ(split::tasks_each(/*tasks=*/64 * 3, /*most=*/64, /*slots=*/1584),
             1);  // one image of Swin-T
