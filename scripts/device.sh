@@ -122,6 +122,13 @@ PYTHON
 while IFS='=' read -r variable file; do
   if [[ -n $variable ]]; then export "$variable=$file"; echo "$variable=$file"; fi
 done <<<"$libraries"
+# A machine may have several: which one cudnn_cuda loads.
+cudnn=$(python3 - 2>/dev/null <<'PYTHON' || true
+import ctypes, os
+number = ctypes.CDLL(os.environ.get("ATTEST_CUDNN", "libcudnn.so.9")).cudnnGetVersion()
+print(f"cudnn_cuda loads cuDNN {number // 10000}.{number // 100 % 100}.{number % 100}")
+PYTHON
+)
 
 # `last` of the seconds are kept for the comparison.
 last=$((seconds / 20))
@@ -321,6 +328,8 @@ check() {
   if ((status == 9)) && [[ $2 == racecheck && -s $work/checks/$1.races ]] &&
     ! grep -qv flash_sm90 "$work/checks/$1.races"; then
     echo "finding: racecheck of '$3': $(wc -l <"$work/checks/$1.races") in flash_sm90"
+  elif ((status == 124 || status == 137)); then
+    echo "$2 of '$3': its time was over"
   elif ((status)); then
     echo "$2 of '$3'" >"$work/checks/$1.failed"
   fi
@@ -336,8 +345,8 @@ sanitizer() {
   fi
   rm -rf "$work/checks"
   mkdir "$work/checks"
-  for problem in "${problems[@]}"; do
-    for tool in memcheck racecheck initcheck synccheck; do
+  for tool in memcheck racecheck synccheck initcheck; do
+    for problem in "${problems[@]}"; do
       if ((SECONDS - started >= limit)); then missed=$((missed + 1)); continue; fi
       runs=$((runs + 1))
       start check "$(printf %02d $runs)" $tool "$problem"
@@ -436,6 +445,7 @@ compare() {
 main() {
   local name
   cat "$work/doctor.txt"
+  if [[ -n $cudnn ]]; then echo "$cudnn"; fi
   for name in "${steps[@]}"; do
     if [[ $name == compare ]]; then last=0; fi
     "$name"
