@@ -202,26 +202,28 @@ class Copier {
 /// waits for the mask.
 class Counting {
  public:
-  /// `mask`: of row 0, or null; rows `stride` apart; rows before `end` count.
-  __device__ Counting(const uint8_t* mask, int64_t stride, int64_t first, int64_t end, int rows)
-      : mask_(mask), stride_(stride), end_(end) {
+  /// `mask`: of the first row, or null; then of rows `stride` apart. `left`: rows from the first
+  /// on. `rows`: of a tile.
+  __device__ Counting(const uint8_t* mask, int64_t stride, int left, int rows) : stride_(stride) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    at_ = lane < rows ? first + lane : end;
+    left_ = lane < rows ? left - lane : 0;
+    mask_ = mask ? mask + lane * stride : nullptr;
     ask();
   }
   /// Bit r: row r of the tile counts. Goes on by some rows.
-  __device__ uint32_t take(int64_t rows) {
+  __device__ uint32_t take(int rows) {
     const uint32_t all = __ballot_sync(0xffffffff, counts_);
-    at_ += rows;
+    left_ -= rows;
+    if (mask_) mask_ += rows * stride_;
     ask();
     return all;
   }
 
  private:
-  __device__ void ask() { counts_ = at_ < end_ && (!mask_ || mask_[at_ * stride_]); }
+  __device__ void ask() { counts_ = left_ > 0 && (!mask_ || *mask_); }
   const uint8_t* mask_;
-  const int64_t stride_, end_;
-  int64_t at_;
+  const int64_t stride_;
+  int left_;
   bool counts_;
 };
 
@@ -251,11 +253,6 @@ __device__ inline void multiply_add(float (&sums)[4], const cuda::Left<float> (&
   for (int n = 0; n < 4; ++n) sums[n] += own[n];
 }
 
-/// How many tiles that begin `stride` rows apart have some of `rows` rows; 0 for none or fewer.
-__device__ inline int tiles_of(int64_t rows, int64_t stride) {
-  return rows > 0 ? static_cast<int>((rows + stride - 1) / stride) : 0;
-}
-
 /// Waits for the warps that share a tile.
 template <bool kBlock>
 __device__ inline void meet() {
@@ -278,26 +275,24 @@ class KeySums {
   __device__ KeySums()
       : lane_(static_cast<int>(threadIdx.x) % 32), warp_(static_cast<int>(threadIdx.x) / 32) {}
 
-  /// Adds the keys first, first + 1 .. of each tile; tiles come every `stride` keys, up to end.
-  __device__ void add(const attest::Linear<T>& a, int64_t b, int64_t kv, int64_t first, int64_t end,
-                      int64_t stride) {
+  /// Adds the keys from `first` on, of which there are `left`, in tiles that begin `stride` apart.
+  __device__ void add(const attest::Linear<T>& a, int64_t b, int64_t kv, int64_t first, int left,
+                      int stride) {
     constexpr int kCopiers = 32 * S::kGroup;
     const int copier = S::kGroup > 1 ? static_cast<int>(threadIdx.x) : lane_;
     Copier<T, S, kCopiers> keys(a.k, b, kv, first, a.p.head_dim, copier),
         values(a.v, b, kv, first, a.p.head_dim_v, copier);
-    Counting rows(a.mask ? &a.mask(b, 0, 0, 0) : nullptr, a.mask ? a.mask.stride(3) : 0, first, end,
+    Counting rows(a.mask ? &a.mask(b, 0, 0, first) : nullptr, a.mask ? a.mask.stride(3) : 0, left,
                   S::kKeys);
     char* ring = cuda::dynamic_shared() + warp_ / S::kGroup * S::kStages * S::kStageBytes;
-    const int tiles = tiles_of(end - first, stride);
-    int copied = 0;
     const auto copy = [&](int stage) {
       const uint32_t counting = rows.take(stride);
-      if (copied < tiles) {
+      if (left > 0) {
         keys.copy(ring + stage * S::kStageBytes, counting);
         values.copy(ring + stage * S::kStageBytes + S::kTileBytes, counting);
         keys.go_on(stride), values.go_on(stride);
       }
-      ++copied;
+      left -= stride;
       cuda::commit_copies();
       return counting;
     };
@@ -305,7 +300,7 @@ class KeySums {
 #pragma unroll
     for (int stage = 0; stage < S::kStages - 1; ++stage) counting[stage] = copy(stage);
     int stage = 0;
-    while (copied - (S::kStages - 1) < tiles) {
+    while (left + (S::kStages - 1) * stride > 0) {
       cuda::wait_copies<S::kStages - 2>();
       meet<(S::kGroup > 1)>();  // everybody has read what was in the stage before this one
       counting[S::kStages - 1] = copy((stage + S::kStages - 1) % S::kStages);
@@ -454,9 +449,10 @@ __global__ void __launch_bounds__(kThreads, S::kResident)
       const int64_t head = task / work.chunks, begin = task % work.chunks * work.chunk,
                     past = min(begin + work.chunk, a.p.seq_len_kv);
       const int64_t end = cuda::planted(cuda::Bug::kChunkBound) ? past - S::kKeys : past;
-      const int64_t takers = team / S::kGroup,
-                    first = begin + warp % team / S::kGroup * int64_t{S::kKeys};
-      sums.add(a, head / a.p.num_kv_heads, head % a.p.num_kv_heads, first, end, takers * S::kKeys);
+      const int takers = team / S::kGroup;
+      const int64_t first = begin + warp % team / S::kGroup * S::kKeys;
+      sums.add(a, head / a.p.num_kv_heads, head % a.p.num_kv_heads, first,
+               static_cast<int>(end - first), takers * S::kKeys);
     }
     const bool apart = team > S::kGroup;  // warps have sums of the same channels
     if (apart) sums.add_warps();
@@ -516,39 +512,41 @@ struct State {
 template <class T, class S>
 class Queries {
  public:
-  __device__ Queries(const attest::Linear<T>& a, int64_t b, int64_t h, int of_v, State<S> state)
+  /// `first`: the query that run begins with.
+  __device__ Queries(const attest::Linear<T>& a, int64_t b, int64_t h, int64_t first, int of_v,
+                     State<S> state)
       : state_(state),
         lane_(static_cast<int>(threadIdx.x) % 32),
         eps_(a.p.eps),
         channels_(static_cast<int>(a.p.head_dim_v) - of_v * S::kTile),
         o_stride_(a.o.stride(2)),
-        o_(&a.o(b, h, 0, of_v * S::kTile)) {}
+        o_(&a.o(b, h, 0, of_v * S::kTile) + (first + lane_ / 4) * o_stride_) {}
 
-  /// Reads out for the queries first, first + 1 .. of each tile; tiles come every `stride` queries,
-  /// up to end. `ring`: of this warp.
-  __device__ void run(const attest::Linear<T>& a, int64_t b, int64_t h, int64_t first, int64_t end,
-                      int64_t stride, char* ring) const {
+  /// Reads out for the queries from `first` on, of which there are `left`, in tiles that begin
+  /// `stride` apart. `ring`: of this warp.
+  __device__ void run(const attest::Linear<T>& a, int64_t b, int64_t h, int64_t first, int left,
+                      int stride, char* ring) {
     Copier<T, S, 32> queries(a.q, b, h, first, a.p.head_dim, lane_);
     const bool masked = static_cast<bool>(a.query_mask);
-    Counting rows(masked ? &a.query_mask(b, 0, 0, 0) : nullptr, masked ? a.query_mask.stride(2) : 0,
-                  first, end, S::kKeys);
-    int64_t next = first;
+    Counting rows(masked ? &a.query_mask(b, 0, first, 0) : nullptr,
+                  masked ? a.query_mask.stride(2) : 0, left, S::kKeys);
     const auto copy = [&](int stage) {
       const uint32_t counting = rows.take(stride);
-      if (next < end) queries.copy(ring + stage * S::kStageBytes, counting);
+      if (left > 0) queries.copy(ring + stage * S::kStageBytes, counting);
       queries.go_on(stride);
-      next += stride;
+      left -= stride;
       cuda::commit_copies();
       return counting;
     };
     uint32_t counting = copy(0);
     int stage = 0;
-    for (int64_t tile = first; tile < end; tile += stride) {
+    while (left + stride > 0) {
       __syncwarp();  // everybody has read what was in the other stage
       const uint32_t next_counting = copy(stage ^ 1);
       if (!cuda::planted(cuda::Bug::kNoWait)) cuda::wait_copies<1>();
       __syncwarp();
-      read_tile(ring + stage * S::kStageBytes, counting, tile, end);
+      read_tile(ring + stage * S::kStageBytes, counting, left + 2 * stride);
+      o_ += stride * o_stride_;
       counting = next_counting;
       stage ^= 1;
     }
@@ -559,7 +557,8 @@ class Queries {
   using OfQ = typename S::OfQ;
   using OfO = typename S::OfO;
 
-  __device__ void read_tile(const char* tile, uint32_t counting, int64_t first, int64_t end) const {
+  /// `left`: rows from the tile's first on.
+  __device__ void read_tile(const char* tile, uint32_t counting, int left) const {
     const int g = lane_ / 4, t = lane_ % 4;
     float sums[S::kRowTiles][S::kAcross][4] = {}, totals[S::kRowTiles][2] = {};
 #pragma unroll 1
@@ -588,8 +587,8 @@ class Queries {
       for (int n = 0; n < 2; ++n) {
         float total = totals[m][n];
         for (int step = 1; step < 4; step *= 2) total += __shfl_xor_sync(0xffffffff, total, step);
-        const int64_t i = first + 16 * m + 8 * n + g;
-        if (i < end) store_row(i, sums[m], n, total + eps_);
+        const int row = 16 * m + 8 * n;
+        if (row + g < left) store_row(o_ + row * o_stride_, sums[m], n, total + eps_);
       }
   }
 
@@ -627,9 +626,9 @@ class Queries {
     }
   }
 
-  /// Writes this lane's channels of row i of O: element 2 n + e of them is sums[n][2 half + e] /
+  /// Writes this lane's channels of a row of O: element 2 n + e of them is sums[n][2 half + e] /
   /// total.
-  __device__ void store_row(int64_t i, float (&sums)[S::kAcross][4], int half, float total) const {
+  __device__ void store_row(T* to, float (&sums)[S::kAcross][4], int half, float total) const {
     constexpr float kLeast = 0x1p-120f, kMost = 0x1p120f;  // whose reciprocals are exact enough
     if (total < kLeast || total > kMost) {
       const float scale = total < kLeast ? 0x1p64f : 0x1p-64f;
@@ -649,7 +648,6 @@ class Queries {
         words[n] = cuda::pack(o[0], o[1], typename Storage<T>::Type());
       }
     }
-    T* to = o_ + i * o_stride_;
 #pragma unroll
     for (int piece = 0; piece < OfO::kPieces; ++piece) {
       const int channel = OfO::channel(lane_ % 4, piece * OfO::kPiece);
@@ -666,7 +664,7 @@ class Queries {
   const float eps_;
   const int channels_;  // of O in this block's part, and beyond it
   const int64_t o_stride_;
-  T* const o_;  // row 0 of the head, the part's first channel
+  T* o_;  // this lane's first row of the next tile, the part's first channel
 };
 
 /// Reads states out for ranges of queries. A block has a range, or each of its warps one.
@@ -694,9 +692,10 @@ __global__ void __launch_bounds__(kThreads, S::kResident)
           static_cast<int>(threadIdx.x) % (32 * team), 32 * team);
     __syncthreads();
     if (task < tasks) {
-      const int64_t begin = range * work.range, end = min(begin + work.range, a.p.seq_len_q);
-      Queries<T, S>(a, b, h, of_v, state)
-          .run(a, b, h, begin + warp % team * S::kKeys, end, team * S::kKeys, ring);
+      const int64_t begin = range * work.range, end = min(begin + work.range, a.p.seq_len_q),
+                    first = begin + warp % team * S::kKeys;
+      Queries<T, S>(a, b, h, first, of_v, state)
+          .run(a, b, h, first, static_cast<int>(end - first), team * S::kKeys, ring);
     }
     __syncthreads();
   }
