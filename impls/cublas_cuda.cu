@@ -24,37 +24,39 @@ struct Step {
   int64_t first_head, heads, first_row, rows, row_stride;
 };
 
-/// A row of dot products becomes a row of weights, divided by their sum, and LSE is written.
+/// A row of dot products becomes a row of weights, divided by their sum, and LSE is written. The
+/// row is read twice: for its largest logit, with the sum so far rescaled where that grows, and for
+/// the weights.
 template <class T>
 __device__ void weigh_row(const attest::Softmax<T>& a, int64_t b, int64_t h, int64_t i,
-                          float* scores, T* weights) {
+                          const float* scores, T* weights) {
   const attest::Keys keys = a.keys(b, i);
-  float top = -INFINITY, seen = 0;
+  float own_top = -INFINITY, own_sum = 0, seen = 0;
   for (int64_t j = keys.begin + threadIdx.x; j < keys.end; j += kThreads) {
-    scores[j] = a.logit(scores[j], b, h, i, j);
-    top = fmaxf(top, scores[j]);
-    seen += scores[j] == -INFINITY ? 0 : 1;
+    const float logit = a.logit(scores[j], b, h, i, j);
+    if (logit == -INFINITY) continue;
+    if (logit > own_top) own_sum *= expf(own_top - logit), own_top = logit;
+    own_sum += expf(logit - own_top);
+    seen += 1;
   }
   const auto larger = [](float x, float y) { return fmaxf(x, y); };
   const auto sum = [](float x, float y) { return x + y; };
-  top = cuda::reduce<kThreads>(top, larger);
+  float top = cuda::reduce<kThreads>(own_top, larger);
   const bool none = cuda::reduce<kThreads>(seen, sum) == 0;
   if (!none) top = fmaxf(top, a.sink(h));
-  float total = 0;
-  for (int64_t j = keys.begin + threadIdx.x; j < keys.end; j += kThreads)
-    if (scores[j] != -INFINITY) total += expf(scores[j] - top);
-  total = cuda::reduce<kThreads>(total, sum);
+  float total = cuda::reduce<kThreads>(own_sum != 0 ? own_sum * expf(own_top - top) : 0.0f, sum);
   if (!none) total += expf(a.sink(h) - top);
   for (int64_t j = threadIdx.x; j < a.p.seq_len_kv; j += kThreads) {
-    const bool hidden = none || j < keys.begin || j >= keys.end || scores[j] == -INFINITY;
-    weights[j] = hidden ? 0.0f : expf(scores[j] - top) / total;
+    const bool hidden = none || j < keys.begin || j >= keys.end;
+    const float logit = hidden ? -INFINITY : a.logit(scores[j], b, h, i, j);
+    weights[j] = logit == -INFINITY ? 0.0f : expf(logit - top) / total;
   }
   if (a.lse && threadIdx.x == 0) a.lse(b, h, i) = none ? -INFINITY : top + logf(total);
 }
 
 template <class T>
-__global__ void __launch_bounds__(kThreads)
-    weigh(const attest_problem* problem, cuda::Data data, Step step, float* scores, T* weights) {
+__global__ void __launch_bounds__(kThreads) weigh(const attest_problem* problem, cuda::Data data,
+                                                  Step step, const float* scores, T* weights) {
   const attest::Softmax<T> a(*problem, data.at);
   for (int64_t row = blockIdx.x; row < step.heads * step.rows; row += gridDim.x) {
     const int64_t head = step.first_head + row / step.rows, i = step.first_row + row % step.rows;
@@ -105,7 +107,7 @@ class Matmul {
                                       ATTEST_WITH_MASK | ATTEST_WITH_SEQ_LENS;
   static constexpr attest::Info kInfo = {
       /*name=*/"cublas_cuda",
-      /*version=*/"1",
+      /*version=*/"2",
       /*summary=*/"cuBLAS products around a softmax, the score matrix in memory",
       /*operation=*/ATTEST_SOFTMAX,
       /*device=*/ATTEST_CUDA,
@@ -165,7 +167,8 @@ class Matmul {
                           smaller(plan_.rows, p.seq_len_q - row), plan_.row_stride};
           multiply_keys<T>(data, step, scores);
           cuda::launch(weigh<T>, cuda::grid(step.heads * step.rows), kThreads, 0, queue,
-                       device_problem_.get(), addresses, step, scores, weights);
+                       device_problem_.get(), addresses, step, static_cast<const float*>(scores),
+                       weights);
           multiply_values<T>(data, step, weights);
           if (problem.features & kHiding)
             cuda::launch(mend<T>, cuda::grid(step.heads * step.rows), kThreads, 0, queue,
