@@ -21,11 +21,12 @@ struct Work {
       tiles;             // rows of a window, windows of a sequence, tiles of a window
   int64_t each, groups;  // windows a block, groups of them in a sequence
   int table;  // elements of a head's relative bias; 0: pairs inside a window have no terms
+  int keys;   // that a row sees at most; 0: too many to have their rows at hand, or no need for it
 };
 
-/// Bytes of shared memory that a head's table and a window's codes take.
-inline int64_t terms_bytes(const Work& work) {
-  return work.table ? (work.table + work.window) * 4 : 0;
+/// Bytes of shared memory that a head's table, a window's codes and the rows of its keys take.
+inline int64_t own_bytes(const Work& work) {
+  return ((work.table ? work.table + work.window : 0) + work.keys) * 4;
 }
 
 /// The head's relative bias, dense; zeros where there is none.
@@ -48,6 +49,16 @@ __device__ void load_codes(const attest::Softmax<T>& a, int64_t first, const Wor
   }
 }
 
+/// Where the keys that query i sees lie in K and V.
+template <class T>
+__device__ void load_key_rows(const attest::Softmax<T>& a, int64_t b, int64_t i, int* key_rows) {
+  const attest::Keys keys = a.keys(b, i);
+  const int count = static_cast<int>(keys.end - keys.begin);
+#pragma unroll 1
+  for (int n = static_cast<int>(threadIdx.x); n < count; n += static_cast<int>(blockDim.x))
+    key_rows[n] = static_cast<int>(a.key(b, keys.begin + n).row);
+}
+
 /// The task of a block in one of its windows: its tile of rows there, the terms of its pairs.
 /// False: there is none, nor in later windows. Apart, so that nothing of it takes registers from
 /// what the task is made for.
@@ -65,15 +76,27 @@ __device__ __noinline__ bool enter_window(const attest_problem& problem, const c
   if (window >= work.windows || first >= past) return false;
   float* table = reinterpret_cast<float*>(shared + S::kSharedBytes);
   int* codes = reinterpret_cast<int*>(table + work.table);
+  int* key_rows = codes + (work.table ? work.window : 0);
   if (number == 0) load_table(a, h, work, table);
   if (work.table && !(cuda::planted(cuda::Bug::kWindowTerms) && number > 0))
     load_codes(a, begin, work, codes);
+  if (work.keys && !(cuda::planted(cuda::Bug::kKeysOfWindowBefore) && number > 0))
+    load_key_rows(a, b, first, key_rows);
   if (threadIdx.x == 0) {
     const int64_t across = 2 * a.p.window_width - 1;
     terms = {table, codes, begin,
              static_cast<int>((a.p.window_height - 1) * across + a.p.window_width - 1),
              a.p.shift_bias};
-    task = {b, h, first, past, 1, 0, 1, nullptr, work.table ? &terms : nullptr};
+    task = {b,
+            h,
+            first,
+            past,
+            1,
+            0,
+            1,
+            nullptr,
+            work.table ? &terms : nullptr,
+            work.keys ? key_rows : nullptr};
   }
   __syncthreads();
   return true;
@@ -141,7 +164,7 @@ class Window {
     if (at_small_launch(problem, cuda::capability(), [](auto, auto) {})) return nullptr;
     at_launch(problem, room, [&](auto, auto shape) {
       using S = decltype(shape);
-      if (S::kSharedBytes + S::kOwnBytes + terms_bytes(plan(problem)) > room)
+      if (S::kSharedBytes + S::kOwnBytes + own_bytes(plan(problem)) > room)
         reason = "a table of relative biases that shared memory has no room for";
     });
     return reason;
@@ -165,7 +188,7 @@ class Window {
       using S = decltype(shape);
       cuda::check(cudaFuncSetAttribute(attend_windows<decltype(element), S>,
                                        cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                       static_cast<int>(S::kSharedBytes + terms_bytes(work_))),
+                                       static_cast<int>(S::kSharedBytes + own_bytes(work_))),
                   "cudaFuncSetAttribute");
     });
   }
@@ -184,13 +207,14 @@ class Window {
     at_launch(problem, shared_bytes_, [&](auto element, auto shape) {
       using S = decltype(shape);
       cuda::launch(attend_windows<decltype(element), S>, cuda::grid(work_.blocks), S::kThreads,
-                   static_cast<size_t>(S::kSharedBytes + terms_bytes(work_)),
+                   static_cast<size_t>(S::kSharedBytes + own_bytes(work_)),
                    static_cast<cudaStream_t>(stream), device_problem_.get(), addresses, work_);
     });
   }
 
  private:
-  static constexpr int64_t kMostPlaces = 1024, kFewRows = 32, kMostInt = INT32_MAX;
+  static constexpr int64_t kMostPlaces = 1024, kFewRows = 32, kMostInt = INT32_MAX,
+                           kMostKeyRows = 4096;
   /// Pairs have terms, or may, or a softcap.
   static constexpr uint64_t kWithTerms =
       ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS | ATTEST_WITH_SOFTCAP;
@@ -218,6 +242,15 @@ class Window {
       work.table = pairs_have_terms
                        ? static_cast<int>((2 * p.window_height - 1) * (2 * p.window_width - 1))
                        : 0;
+      // Rows of one window see the same keys, unless there is a band.
+      const int64_t keys = p.grid_height > 0  ? work.window
+                           : p.patch_size > 0 ? min(p.patch_size, p.seq_len_kv)
+                                              : p.seq_len_kv;
+      const bool band = p.window_left >= 0 || p.window_right >= 0,
+                 numbered = problem.tensor[ATTEST_K].dim[2] <= kMostInt;  // its rows, by int
+      if (S::kScattered && !band && numbered && keys <= kMostKeyRows &&
+          S::kSharedBytes + S::kOwnBytes + own_bytes(work) + keys * 4 <= cuda::most_shared_bytes())
+        work.keys = static_cast<int>(keys);
     });
     return work;
   }

@@ -45,6 +45,8 @@ enum class Bug {
   // Of window_cuda, where a window is one tile:
   kSeamForgotten,     // the one that is upright
   kRowsOfNextWindow,  // get this one's outputs
+  // Of its other windows:
+  kKeysOfWindowBefore,
 };
 #if defined(__CUDACC__) && defined(ATTEST_CUDA_PLANTED)
 static __constant__ int planted_bug;

@@ -170,6 +170,8 @@ struct Task {
   float* partial;  // of all splits, where there is more than one
   const WindowTerms*
       window;  // of Kind::kWindow, in place of attest.hpp's terms of pairs; null: pairs have none
+  const int* key_rows;  // shared: the rows in K and V of all keys, from the first that any row
+                        // sees; null: to be asked for one by one
 };
 
 /// What a split leaves of a row: the largest logit in base 2, and the sum of 2^(logit - top). Its
@@ -227,8 +229,10 @@ class Block {
   __device__ void run() {
     find_keys();
     if (const attest::Softmax<T> a = views(); past_tile_ > first_tile_) {
-      k_begin_ = address(a.k, a.key(task_.b, origin_), kv_head(a));
-      v_begin_ = address(a.v, a.key(task_.b, origin_), kv_head(a));
+      attest::Cell from = a.key(task_.b, origin_);
+      if (S::kScattered && task_.key_rows) from.row = 0;
+      k_begin_ = address(a.k, from, kv_head(a));
+      v_begin_ = address(a.v, from, kv_head(a));
     }
     load_queries();
     while (true) {
@@ -329,11 +333,15 @@ class Block {
   }
   __device__ int64_t first_key(int tile) const { return origin_ + int64_t{tile} * S::kKeys; }
   /// The rows of K or V that a tile has; `begin` is the row of the first key where rows lie one
-  /// behind the other.
+  /// behind the other, else row 0.
   __device__ void load_rows(uint32_t to, int role, const Type* begin, int64_t channels, int tile) {
     const int64_t first = first_key(tile), stride = row_stride(role);
     const int rows = static_cast<int>(min(int64_t{S::kKeys}, int64_t{past_key_} - first));
-    if (S::kScattered) {
+    if (S::kScattered && task_.key_rows) {
+      const int* const key_rows = task_.key_rows + tile * S::kKeys;
+      load_tile<S, S::kKeys>(to, rows, static_cast<int>(channels / S::kPerChunk),
+                             [&](int row) { return begin + key_rows[row] * stride; });
+    } else if (S::kScattered) {
       const attest::Softmax<T> a = views();
       const attest::View<T>& view = role == ATTEST_K ? a.k : a.v;
       load_tile<S, S::kKeys>(to, rows, static_cast<int>(channels / S::kPerChunk), [&](int row) {

@@ -237,6 +237,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Planted{"chunk_bound", "linear_cuda", kLinear, 8},
                       Planted{"chunk_dropped", "linear_cuda", kLinear, 9},
                       Planted{"window_terms", "window_cuda", kWindows, 11},
+                      Planted{"keys_of_window_before", "window_cuda", kWindows, 29},
                       Planted{"small_windows_no_barrier", "window_cuda", kSmallWindows, 1},
                       Planted{"seam_forgotten", "window_cuda", kSmallWindows, 27},
                       Planted{"rows_of_next_window", "window_cuda", kSmallWindows, 28},
