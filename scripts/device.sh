@@ -8,7 +8,7 @@
 #   scripts/device.sh                        every step, into device-results/
 #   scripts/device.sh -o FOLDER STEP ...     some of the steps: benchmark peers conformance mutants
 #                                            sanitizer profile compare
-#   scripts/device.sh --seconds N ...        takes at most N seconds, not 540
+#   scripts/device.sh --seconds N ...        takes at most N seconds, not 540; the steps share them
 #   scripts/device.sh --compare FILE ...     compares with these records, not with those in
 #                                            reports/published/device_*.jsonl of the same device
 #   scripts/device.sh -o FOLDER compare      compares what an earlier call left in FOLDER
@@ -130,11 +130,16 @@ print(f"cudnn_cuda loads cuDNN {number // 10000}.{number // 100 % 100}.{number %
 PYTHON
 )
 
+# What each step may take of the time, relative to the others that were asked for.
+declare -A parts=([benchmark]=190 [peers]=75 [conformance]=125 [mutants]=60 [sanitizer]=60
+  [profile]=60 [compare]=20)
+all_parts=0
+for name in "${steps[@]}"; do all_parts=$((all_parts + parts[$name])); done
 # `last` of the seconds are kept for the comparison.
 last=$((seconds / 20))
-# left MOST: the seconds that are left, at least 1, and at most MOST of 540.
+# left PARTS: the seconds that are left, at least 1, and at most so many parts of the whole.
 left() {
-  local rest=$((seconds - 5 - last - SECONDS)) most=$(($1 * seconds / 540))
+  local rest=$((seconds - 5 - last - SECONDS)) most=$(($1 * (seconds - last) / all_parts))
   if ((most < rest)); then rest=$most; fi
   echo $((rest < 1 ? 1 : rest))
 }
