@@ -25,6 +25,8 @@ constexpr int kAddThreads = 64;
 /// Adds the chunks of every state, of `size` floats each, in their order; a thread an element.
 __global__ void __launch_bounds__(kAddThreads)
     add_chunks(float* states, int64_t size, int64_t chunks, int64_t heads) {
+  cuda::let_next_launch_begin();
+  cuda::wait_for_launch_before();
   const int64_t last = chunks - (cuda::planted(cuda::Bug::kChunkDropped) ? 1 : 0);
   for (int64_t index = int64_t{blockIdx.x} * kAddThreads + threadIdx.x; index < heads * size;
        index += int64_t{gridDim.x} * kAddThreads) {
@@ -77,9 +79,10 @@ struct OnTensorCores {
   static int query_shared_bytes(int team) {
     return Queries::shared_bytes(linear_mma::kWarps / team);
   }
-  static bool fits() {
+  /// Whether blocks may have what these take.
+  static bool fits(int shared_bytes) {
     return std::max({Keys::kSharedBytes, Queries::kSharedBytes, query_shared_bytes(kLeastTeam)}) <=
-           cuda::most_shared_bytes();
+           shared_bytes;
   }
   /// Lets the kernels have more than 48 KiB of shared memory.
   static void prepare() {
@@ -90,6 +93,11 @@ struct OnTensorCores {
     allow(linear_mma::sum_keys<T, Keys>, Keys::kSharedBytes);
     allow(linear_mma::read_queries<T, Queries>, query_shared_bytes(kLeastTeam));
   }
+};
+
+/// What kernels are chosen by, of the device at hand.
+struct Device {
+  int capability = cuda::capability(), shared_bytes = cuda::most_shared_bytes();
 };
 
 class Linear {
@@ -116,7 +124,7 @@ class Linear {
       support.workspace_bytes =
           sizeof(float) * static_cast<uint64_t>(p.batch * p.num_kv_heads * chunks * size);
     };
-    const bool on_tensor_cores = with_shape(problem, [&](auto element, auto dim) {
+    const bool on_tensor_cores = with_shape(problem, Device(), [&](auto element, auto dim) {
       using Mma = OnTensorCores<decltype(element), decltype(dim)::value>;
       const linear_mma::Work work = Mma::plan(p);
       support.stage[ATTEST_LINEAR_FEATURES] = {ATTEST_3XTF32,
@@ -134,8 +142,10 @@ class Linear {
     return nullptr;
   }
   explicit Linear(const attest_problem& given) : problem(given), device_problem_(given) {
-    with_shape(problem, [](auto element, auto dim) {
-      OnTensorCores<decltype(element), decltype(dim)::value>::prepare();
+    with_shape(problem, device_, [&](auto element, auto dim) {
+      using Mma = OnTensorCores<decltype(element), decltype(dim)::value>;
+      Mma::prepare();
+      work_ = Mma::plan(attest::params<attest_linear_params>(problem));
     });
   }
 
@@ -144,7 +154,7 @@ class Linear {
   void run(void* const* data, void* workspace, void* stream) {
     const Launch launch{*this, data, static_cast<float*>(workspace),
                         static_cast<cudaStream_t>(stream)};
-    if (with_shape(problem, launch)) return;
+    if (with_shape(problem, device_, launch)) return;
     with_element(problem, launch);
   }
 
@@ -166,7 +176,7 @@ class Linear {
       const auto& p = attest::params<attest_linear_params>(linear.problem);
       const attest_problem* there = linear.device_problem_.get();
       const cuda::Data addresses(data);
-      mma::Work work = Mma::plan(p);
+      mma::Work work = linear.work_;
       work.states = states;
       const int64_t heads = p.batch * p.num_kv_heads,
                     keys = Mma::blocks(heads * work.chunks, work.key_team),
@@ -174,10 +184,10 @@ class Linear {
                                           work.query_team);
       cuda::launch(mma::sum_keys<T, typename Mma::Keys>, cuda::grid(keys), mma::kThreads,
                    Mma::Keys::kSharedBytes, stream, there, addresses, work, keys);
-      add(states, Mma::Keys::kState, work.chunks, heads, stream);
-      cuda::launch(mma::read_queries<T, typename Mma::Queries>, cuda::grid(queries), mma::kThreads,
-                   Mma::query_shared_bytes(work.query_team), stream, there, addresses, work,
-                   queries);
+      linear.add(states, Mma::Keys::kState, work.chunks, heads, stream);
+      linear.launch_next(mma::read_queries<T, typename Mma::Queries>, cuda::grid(queries),
+                         mma::kThreads, Mma::query_shared_bytes(work.query_team), stream, there,
+                         addresses, work, queries);
     }
     template <class T>
     void operator()(T) const {
@@ -194,16 +204,25 @@ class Linear {
                               tiles::tiles(p.head_dim_v);
       cuda::launch(tiles::sum_keys<T>, cuda::grid(keys), tiles::kThreads, 0, stream, there,
                    addresses, work, keys);
-      add(states, tiles::States::size(p), work.chunks, heads, stream);
+      linear.add(states, tiles::States::size(p), work.chunks, heads, stream);
       cuda::launch(tiles::read_queries<T>, cuda::grid(queries), tiles::kThreads, 0, stream, there,
                    addresses, work, queries);
     }
   };
 
-  static void add(float* states, int64_t size, int64_t chunks, int64_t heads, cudaStream_t stream) {
+  /// Launches a kernel that begins with wait_for_launch_before().
+  template <class Kernel, class... Arguments>
+  void launch_next(Kernel kernel, unsigned blocks, int threads, size_t shared_bytes,
+                   cudaStream_t stream, const Arguments&... arguments) const {
+    if (device_.capability >= 90)
+      cuda::launch_early(kernel, blocks, threads, shared_bytes, stream, arguments...);
+    else
+      cuda::launch(kernel, blocks, threads, shared_bytes, stream, arguments...);
+  }
+  void add(float* states, int64_t size, int64_t chunks, int64_t heads, cudaStream_t stream) const {
     if (chunks > 1)
-      cuda::launch(add_chunks, cuda::grid((heads * size + kAddThreads - 1) / kAddThreads),
-                   kAddThreads, 0, stream, states, size, chunks, heads);
+      launch_next(add_chunks, cuda::grid((heads * size + kAddThreads - 1) / kAddThreads),
+                  kAddThreads, 0, stream, states, size, chunks, heads);
   }
 
   static linear_tiles::States in_tiles(const attest_linear_params& p) {
@@ -237,29 +256,31 @@ class Linear {
     }
   }
   /// Calls body(T(), std::integral_constant<int, kDim>()) for the kernels on tensor cores that take
-  /// the problem on the device at hand; false: there are none.
+  /// the problem on the device; false: there are none.
   template <class Body>
-  static bool with_shape(const attest_problem& problem, const Body& body) {
+  static bool with_shape(const attest_problem& problem, const Device& device, const Body& body) {
     bool found = false;
-    if (cuda::capability() >= 80 && lies_in_chunks(problem))
+    if (device.capability >= 80 && lies_in_chunks(problem))
       with_element(problem, [&](auto element) {
-        found = with_dim<decltype(element), 16, 32, 64, 128>(problem, body);
+        found = with_dim<decltype(element), 16, 32, 64, 128>(problem, device, body);
       });
     return found;
   }
   template <class T, int kDim, int... kLarger, class Body>
-  static bool with_dim(const attest_problem& problem, const Body& body) {
+  static bool with_dim(const attest_problem& problem, const Device& device, const Body& body) {
     const auto& p = attest::params<attest_linear_params>(problem);
     if constexpr (ATTEST_ONLY_HEAD_DIM == 0 || ATTEST_ONLY_HEAD_DIM == kDim)
       if (std::max(p.head_dim, p.head_dim_v) <= kDim) {
-        if (!OnTensorCores<T, kDim>::fits()) return false;
+        if (!OnTensorCores<T, kDim>::fits(device.shared_bytes)) return false;
         return body(T(), std::integral_constant<int, kDim>()), true;
       }
-    if constexpr (sizeof...(kLarger) > 0) return with_dim<T, kLarger...>(problem, body);
+    if constexpr (sizeof...(kLarger) > 0) return with_dim<T, kLarger...>(problem, device, body);
     return false;
   }
 
   cuda::DeviceProblem device_problem_;
+  const Device device_;
+  linear_mma::Work work_{};  // of the kernels on tensor cores
 };
 
 }  // namespace

@@ -454,6 +454,7 @@ __global__ void __launch_bounds__(kThreads, S::kResident)
       sums.add(a, head / a.p.num_kv_heads, head % a.p.num_kv_heads, first,
                static_cast<int>(end - first), takers * S::kKeys);
     }
+    cuda::let_next_launch_begin();
     const bool apart = team > S::kGroup;  // warps have sums of the same channels
     if (apart) sums.add_warps();
     if (task < tasks && (!apart || warp == 0)) sums.store(work.states + task * S::kState);
@@ -512,42 +513,35 @@ struct State {
 template <class T, class S>
 class Queries {
  public:
-  /// `first`: the query that run begins with.
-  __device__ Queries(const attest::Linear<T>& a, int64_t b, int64_t h, int64_t first, int of_v,
-                     State<S> state)
+  /// For the queries from `first` on, of which there are `left`, in tiles that begin `stride`
+  /// apart. `ring`: of this warp. The first tile is then on its way.
+  __device__ Queries(const attest::Linear<T>& a, int64_t b, int64_t h, int64_t first, int left,
+                     int stride, int of_v, State<S> state, char* ring)
       : state_(state),
+        ring_(ring),
         lane_(static_cast<int>(threadIdx.x) % 32),
+        stride_(stride),
         eps_(a.p.eps),
         channels_(static_cast<int>(a.p.head_dim_v) - of_v * S::kTile),
         o_stride_(a.o.stride(2)),
-        o_(&a.o(b, h, 0, of_v * S::kTile) + (first + lane_ / 4) * o_stride_) {}
+        left_(left),
+        o_(&a.o(b, h, 0, of_v * S::kTile) + (first + lane_ / 4) * o_stride_),
+        queries_(a.q, b, h, first, a.p.head_dim, lane_),
+        rows_(a.query_mask ? &a.query_mask(b, 0, first, 0) : nullptr,
+              a.query_mask ? a.query_mask.stride(2) : 0, left, S::kKeys),
+        counting_(copy(0)) {}
 
-  /// Reads out for the queries from `first` on, of which there are `left`, in tiles that begin
-  /// `stride` apart. `ring`: of this warp.
-  __device__ void run(const attest::Linear<T>& a, int64_t b, int64_t h, int64_t first, int left,
-                      int stride, char* ring) {
-    Copier<T, S, 32> queries(a.q, b, h, first, a.p.head_dim, lane_);
-    const bool masked = static_cast<bool>(a.query_mask);
-    Counting rows(masked ? &a.query_mask(b, 0, first, 0) : nullptr,
-                  masked ? a.query_mask.stride(2) : 0, left, S::kKeys);
-    const auto copy = [&](int stage) {
-      const uint32_t counting = rows.take(stride);
-      if (left > 0) queries.copy(ring + stage * S::kStageBytes, counting);
-      queries.go_on(stride);
-      left -= stride;
-      cuda::commit_copies();
-      return counting;
-    };
-    uint32_t counting = copy(0);
+  /// Reads the state out for all of them.
+  __device__ void run() {
     int stage = 0;
-    while (left + stride > 0) {
+    while (left_ + stride_ > 0) {
       __syncwarp();  // everybody has read what was in the other stage
-      const uint32_t next_counting = copy(stage ^ 1);
+      const uint32_t next = copy(stage ^ 1);
       if (!cuda::planted(cuda::Bug::kNoWait)) cuda::wait_copies<1>();
       __syncwarp();
-      read_tile(ring + stage * S::kStageBytes, counting, left + 2 * stride);
-      o_ += stride * o_stride_;
-      counting = next_counting;
+      read_tile(ring_ + stage * S::kStageBytes, counting_, left_ + 2 * stride_);
+      o_ += stride_ * o_stride_;
+      counting_ = next;
       stage ^= 1;
     }
     cuda::wait_copies<0>();
@@ -556,6 +550,16 @@ class Queries {
  private:
   using OfQ = typename S::OfQ;
   using OfO = typename S::OfO;
+
+  /// Starts the copies of the next tile. Returns which of its rows count.
+  __device__ uint32_t copy(int stage) {
+    const uint32_t counting = rows_.take(stride_);
+    if (left_ > 0) queries_.copy(ring_ + stage * S::kStageBytes, counting);
+    queries_.go_on(stride_);
+    left_ -= stride_;
+    cuda::commit_copies();
+    return counting;
+  }
 
   /// `left`: rows from the tile's first on.
   __device__ void read_tile(const char* tile, uint32_t counting, int left) const {
@@ -660,14 +664,20 @@ class Queries {
   }
 
   const State<S> state_;
-  const int lane_;
+  char* const ring_;
+  const int lane_, stride_;
   const float eps_;
   const int channels_;  // of O in this block's part, and beyond it
   const int64_t o_stride_;
-  T* o_;  // this lane's first row of the next tile, the part's first channel
+  int left_;  // rows of which nothing has been copied
+  T* o_;      // this lane's first row of the next tile, the part's first channel
+  Copier<T, S, 32> queries_;
+  Counting rows_;
+  uint32_t counting_;  // rows of the tile that is on its way
 };
 
-/// Reads states out for ranges of queries. A block has a range, or each of its warps one.
+/// Reads states out for ranges of queries. A block has a range, or each of its warps one. Its first
+/// queries come while the launch before it, which makes the states, ends.
 template <class T, class S>
 __global__ void __launch_bounds__(kThreads, S::kResident)
     read_queries(const attest_problem* problem, const __grid_constant__ cuda::Data data,
@@ -682,21 +692,20 @@ __global__ void __launch_bounds__(kThreads, S::kResident)
   char* ring =
       cuda::dynamic_shared() + states * S::kStateBytes + warp * S::kStages * S::kStageBytes;
   for (int64_t block = blockIdx.x; block < blocks; block += gridDim.x) {
-    const int64_t task = block * states + warp / team;
+    const int64_t own = block * states + warp / team, task = min(own, tasks - 1);
     const int of_v = static_cast<int>(task % across);
     const int64_t range = task / across % work.ranges, head = task / across / work.ranges,
                   b = head / a.p.num_heads, h = head % a.p.num_heads;
-    if (task < tasks)
-      state.template load<Share<S::kTile, sizeof(T), 8>>(
-          work.states + (b * a.p.num_kv_heads + a.kv_head(h)) * work.chunks * S::kState, a.p, of_v,
-          static_cast<int>(threadIdx.x) % (32 * team), 32 * team);
+    const int64_t begin = range * work.range, end = min(begin + work.range, a.p.seq_len_q),
+                  first = begin + warp % team * S::kKeys;
+    Queries<T, S> queries(a, b, h, first, own < tasks ? static_cast<int>(end - first) : 0,
+                          team * S::kKeys, of_v, state, ring);
+    cuda::wait_for_launch_before();
+    state.template load<Share<S::kTile, sizeof(T), 8>>(
+        work.states + (b * a.p.num_kv_heads + a.kv_head(h)) * work.chunks * S::kState, a.p, of_v,
+        static_cast<int>(threadIdx.x) % (32 * team), 32 * team);
     __syncthreads();
-    if (task < tasks) {
-      const int64_t begin = range * work.range, end = min(begin + work.range, a.p.seq_len_q),
-                    first = begin + warp % team * S::kKeys;
-      Queries<T, S>(a, b, h, first, of_v, state)
-          .run(a, b, h, first, static_cast<int>(end - first), team * S::kKeys, ring);
-    }
+    queries.run();
     __syncthreads();
   }
 }
