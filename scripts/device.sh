@@ -14,7 +14,7 @@
 #   scripts/device.sh -o FOLDER compare      compares what an earlier call left in FOLDER
 # FOLDER gets at most eight files: log.txt (what the steps print), benchmark.jsonl, benchmark.md,
 # peers.jsonl, conformance.tar.gz, profile.txt, compare.json and compare_cudnn_cuda.json.
-# To publish: cp FOLDER/benchmark.jsonl reports/published/device_h200.jsonl
+# To publish: cp FOLDER/benchmark.jsonl reports/published/device_h100.jsonl
 # What cuDNN and cuBLAS get wrong is a finding, not a failure: it is printed, and in the records.
 # Exit codes: 0; 1 if something failed, and it is named; 4 if there is no GPU, or the build fails;
 # 64 for wrong arguments.
