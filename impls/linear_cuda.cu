@@ -5,7 +5,7 @@
 // [head_dim]. One kernel sums the state of each chunk of keys, a second adds the chunks in their
 // order, a third reads the state out for each query. No atomics: the same bits in every run. The
 // first and the third are those of linear_mma.cuh where tensor cores take f32, else those of
-// linear_tiles.cuh.
+// linear_tiles.cuh. Of short sequences with few channels one kernel does it all, a warp a head.
 #include "cuda/linear_mma.cuh"
 #include "cuda/linear_tiles.cuh"
 #include "cuda/split.hpp"
@@ -79,10 +79,18 @@ struct OnTensorCores {
   static int query_shared_bytes(int team) {
     return Queries::shared_bytes(linear_mma::kWarps / team);
   }
+  /// Whether one kernel does all, a warp a head: short sequences of few channels, no key head of
+  /// several heads.
+  static bool takes_whole_heads(const attest_linear_params& p) {
+    return kHasWholeHeads && p.seq_len_q <= kShort && p.seq_len_kv <= kShort &&
+           p.num_heads == p.num_kv_heads;
+  }
+  static constexpr bool kHasWholeHeads = kDim <= 16;
+  using Heads = linear_mma::HeadShape<linear_mma::smaller(kDim, 16), sizeof(T)>;
   /// Whether blocks may have what these take.
   static bool fits(int shared_bytes) {
-    return std::max({Keys::kSharedBytes, Queries::kSharedBytes, query_shared_bytes(kLeastTeam)}) <=
-           shared_bytes;
+    return std::max({Keys::kSharedBytes, Queries::kSharedBytes, query_shared_bytes(kLeastTeam),
+                     kHasWholeHeads ? Heads::kSharedBytes : 0}) <= shared_bytes;
   }
   /// Lets the kernels have more than 48 KiB of shared memory.
   static void prepare() {
@@ -92,6 +100,7 @@ struct OnTensorCores {
     };
     allow(linear_mma::sum_keys<T, Keys>, Keys::kSharedBytes);
     allow(linear_mma::read_queries<T, Queries>, query_shared_bytes(kLeastTeam));
+    if constexpr (kHasWholeHeads) allow(linear_mma::attend_short<T, Heads>, Heads::kSharedBytes);
   }
 };
 
@@ -133,7 +142,7 @@ class Linear {
       // Keys that a product sums, folds that a warp adds, warps, chunks
       support.sum_chain =
           Mma::Keys::kFold + work.chunk / Mma::Keys::kFold + linear_mma::kWarps + work.chunks;
-      needs(work.chunks, Mma::Keys::kState);
+      if (!Mma::takes_whole_heads(p)) needs(work.chunks, Mma::Keys::kState);
     });
     if (on_tensor_cores) return nullptr;
     const linear_tiles::States states = in_tiles(p);
@@ -176,6 +185,11 @@ class Linear {
       const auto& p = attest::params<attest_linear_params>(linear.problem);
       const attest_problem* there = linear.device_problem_.get();
       const cuda::Data addresses(data);
+      if constexpr (Mma::kHasWholeHeads)
+        if (Mma::takes_whole_heads(p))
+          return cuda::launch(mma::attend_short<T, typename Mma::Heads>,
+                              cuda::grid(Mma::blocks(p.batch * p.num_heads, 1)), mma::kThreads,
+                              Mma::Heads::kSharedBytes, stream, there, addresses);
       mma::Work work = linear.work_;
       work.states = states;
       const int64_t heads = p.batch * p.num_kv_heads,

@@ -710,4 +710,51 @@ __global__ void __launch_bounds__(kThreads, S::kResident)
   }
 }
 
+// --- Short sequences ---
+
+/// The kernel whose warps have a head each. In shared memory are of every warp the tiles of keys,
+/// then the state, the tiles of queries.
+template <int kDimension, int kBytes>
+struct HeadShape {
+  using Keys = KeyShape<kDimension, kBytes>;
+  using Queries = QueryShape<kDimension, kBytes>;
+  static constexpr int kDim = kDimension, kKeys = Keys::kKeys, kResident = Keys::kResident;
+  static constexpr int kRingBytes = Keys::kStages * Keys::kStageBytes;
+  static constexpr int kSharedBytes = kWarps * kRingBytes + Queries::shared_bytes(kWarps);
+  static_assert(Keys::kGroup == 1 && Keys::kState * 4 <= kRingBytes);
+};
+
+/// Linear attention of heads of few tokens, each by one warp, which keeps the state to itself.
+template <class T, class S>
+__global__ void __launch_bounds__(kThreads, S::kResident)
+    attend_short(const attest_problem* problem, const __grid_constant__ cuda::Data data) {
+  using K = typename S::Keys;
+  using Q = typename S::Queries;
+  if (cuda::before_sm80()) return;
+  const attest::Linear<T> a(*problem, data.at);
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  char* keys = cuda::dynamic_shared() + warp * S::kRingBytes;
+  char* rest = cuda::dynamic_shared() + kWarps * S::kRingBytes;
+  const State<Q> state{rest + warp * Q::kStateBytes};
+  char* ring = rest + kWarps * Q::kStateBytes + warp * Q::kStages * Q::kStageBytes;
+  const int64_t heads = a.p.batch * a.p.num_heads;
+  const int num_queries = static_cast<int>(a.p.seq_len_q),
+            num_keys = static_cast<int>(a.p.seq_len_kv);
+  for (int64_t head = blockIdx.x * int64_t{kWarps} + warp; head < heads;
+       head += int64_t{gridDim.x} * kWarps) {
+    const int64_t b = head / a.p.num_heads, h = head % a.p.num_heads;
+    KeySums<T, K> sums;
+    sums.add(a, b, a.kv_head(h), 0, num_keys, K::kKeys);
+    Queries<T, Q> queries(a, b, h, 0, num_queries, Q::kKeys, 0, state, ring);
+    __syncwarp();  // everybody has read the last keys
+    float* summed = reinterpret_cast<float*>(keys);
+    sums.store(summed);
+    __syncwarp();
+    state.template load<typename K::Own>(summed, a.p, 0, lane, 32);
+    __syncwarp();
+    queries.run();
+    __syncwarp();
+  }
+}
+
 }  // namespace linear_mma

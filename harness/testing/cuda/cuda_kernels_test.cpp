@@ -164,7 +164,8 @@ struct LinearCase {
 };
 constexpr LinearCase kLinearCases[] = {
     {"90", " num_heads=2 seq_len_q=61 seq_len_kv=530 head_dim=32"},
-    {"90", " batch=3 num_heads=2 seq_len_q=25 head_dim=16"},
+    {"90", " batch=3 num_heads=2 seq_len_q=61 seq_len_kv=50 head_dim=16 mask query_mask"},
+    {"90", " batch=2 num_heads=2 num_kv_heads=1 seq_len_q=25 head_dim=16"},
     {"90", " num_heads=4 num_kv_heads=2 seq_len_q=40 seq_len_kv=70 head_dim=40 head_dim_v=72"},
     {"90", " batch=2 seq_len_q=70 seq_len_kv=150 head_dim=64 mask query_mask"},
     {"80",
