@@ -220,6 +220,9 @@ constexpr const char* kWindows =
 constexpr const char* kSmallWindows =
     "softmax dtype=f16 batch=8 num_heads=4 seq_len_q=98 head_dim=32 grid_height=7 grid_width=14 "
     "window_height=7 window_width=7 shift_x=3 shift_bias=-100";
+constexpr const char* kHiddenPairs =
+    "softmax dtype=f16 num_heads=2 seq_len_q=60 head_dim=64 grid_height=5 grid_width=12 "
+    "window_height=5 window_width=12 shift_y=1 shift_bias=-inf";
 constexpr const char* kLinear =
     "linear dtype=f32 num_heads=2 seq_len_q=40 seq_len_kv=1100 head_dim=32";
 
@@ -240,6 +243,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Planted{"window_terms", "window_cuda", kWindows, 11},
                       Planted{"keys_of_window_before", "window_cuda", kWindows, 29},
                       Planted{"small_windows_no_barrier", "window_cuda", kSmallWindows, 1},
+                      Planted{"small_windows_hidden_values", "window_cuda", kHiddenPairs, 10},
                       Planted{"seam_forgotten", "window_cuda", kSmallWindows, 27},
                       Planted{"rows_of_next_window", "window_cuda", kSmallWindows, 28},
                       Planted{"small_of_left", "flash_cuda", kFloats, 21},
