@@ -8,8 +8,8 @@
 // terms, else of 128; and a block takes several windows of one head, for which it has the head's
 // bias as a table in shared memory: what is added to a logit is one look-up, from where its query
 // and key stand in the window. Grid windows of 33 to 64 tokens in 16 bits have a kernel of their
-// own from sm_80 on (cuda/small_windows.cuh).
-#include "cuda/small_windows.cuh"
+// own from sm_80 on (cuda/small_windows.cuh), and so have patches in 16 bits (cuda/patches.cuh).
+#include "cuda/patches.cuh"
 
 namespace {
 
@@ -133,6 +133,13 @@ __global__ void __launch_bounds__(S::kThreads, S::kResident)
   SmallWindows<T, S>(work, cuda::dynamic_shared()).run();
 }
 
+template <class T, class S>
+__global__ void __launch_bounds__(S::kThreads, S::kResident)
+    attend_patches(const __grid_constant__ PatchWork work) {
+  if (cuda::before_sm80()) return;
+  PatchBlock<T, S>(work, static_cast<int>(blockIdx.x), cuda::dynamic_shared()).run();
+}
+
 class Window {
  public:
   static constexpr attest::Info kInfo = {
@@ -161,7 +168,10 @@ class Window {
     const char* reason = nullptr;
     const int room = cuda::most_shared_bytes();
     declare_arithmetic(problem, support);
-    if (at_small_launch(problem, cuda::capability(), [](auto, auto) {})) return nullptr;
+    const auto take = [](auto, auto) {};
+    if (at_small_launch(problem, cuda::capability(), take) ||
+        at_patch_launch(problem, cuda::capability(), room, take))
+      return nullptr;
     at_launch(problem, room, [&](auto, auto shape) {
       using S = decltype(shape);
       if (S::kSharedBytes + S::kOwnBytes + own_bytes(plan(problem)) > room)
@@ -183,7 +193,16 @@ class Window {
                                cudaFuncAttributeMaxDynamicSharedMemorySize, S::kSharedBytes),
           "cudaFuncSetAttribute");
     });
-    if (small) return;
+    const bool patches =
+        at_patch_launch(problem, capability_, shared_bytes_, [&](auto element, auto shape) {
+          using S = decltype(shape);
+          plan_patches<S>();
+          cuda::check(cudaFuncSetAttribute(attend_patches<decltype(element), S>,
+                                           cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                           static_cast<int>(S::kSharedBytes + patch_bytes(given))),
+                      "cudaFuncSetAttribute");
+        });
+    if (small || patches) return;
     at_launch(problem, shared_bytes_, [&](auto element, auto shape) {
       using S = decltype(shape);
       cuda::check(cudaFuncSetAttribute(attend_windows<decltype(element), S>,
@@ -203,7 +222,14 @@ class Window {
                    size_t{S::kSharedBytes}, static_cast<cudaStream_t>(stream),
                    with_addresses(small_work_, data));
     });
-    if (small) return;
+    const bool patches =
+        at_patch_launch(problem, capability_, shared_bytes_, [&](auto element, auto shape) {
+          using S = decltype(shape);
+          cuda::launch(attend_patches<decltype(element), S>, small_blocks_, S::kThreads,
+                       static_cast<size_t>(S::kSharedBytes + patch_bytes(problem)),
+                       static_cast<cudaStream_t>(stream), with_addresses(patch_work_, data));
+        });
+    if (small || patches) return;
     at_launch(problem, shared_bytes_, [&](auto element, auto shape) {
       using S = decltype(shape);
       cuda::launch(attend_windows<decltype(element), S>, cuda::grid(work_.blocks), S::kThreads,
@@ -255,6 +281,13 @@ class Window {
     return work;
   }
 
+  /// Whether the bytes from one row to the next have room in 32 bits.
+  static bool short_strides(const attest_problem& problem) {
+    for (const int32_t role : {ATTEST_Q, ATTEST_K, ATTEST_V, ATTEST_O, ATTEST_LSE})
+      if (problem.tensor[role].stride[2] > kMostInt / 4) return false;
+    return true;
+  }
+
   /// Calls body(T(), S()) with the element and the shape of the kernel for small windows if that
   /// takes the problem on a device of this compute capability, times 10; else returns false.
   template <class Body>
@@ -265,8 +298,7 @@ class Window {
         p.head_dim != p.head_dim_v || tokens > kMostInt / 2 || capability < 80 ||
         (problem.features & (ATTEST_WITH_SOFTCAP | ATTEST_WITH_SINKS)))
       return false;
-    for (const int32_t role : {ATTEST_Q, ATTEST_K, ATTEST_V, ATTEST_O, ATTEST_LSE})
-      if (problem.tensor[role].stride[2] > kMostInt / 4) return false;
+    if (!short_strides(problem)) return false;
     // As in with_head_dim
     constexpr int kOnly = ATTEST_ONLY_HEAD_DIM;
     const auto with = [&](auto element) {
@@ -317,21 +349,93 @@ class Window {
                  number(parts % work.across)};
     small_blocks_ = static_cast<unsigned>(parts * p.num_heads);
   }
+  /// Where a tensor's rows lie in a run.
+  RowsOf rows_of(int32_t role, void* const* data) const {
+    const attest_tensor& tensor = problem.tensor[role];
+    if (tensor.dtype == ATTEST_NONE) return {};
+    const int64_t bytes = tensor.dtype == ATTEST_F32 ? 4 : 2;
+    return {static_cast<char*>(data[role]), tensor.stride[0] * bytes, tensor.stride[1] * bytes,
+            static_cast<int32_t>(tensor.stride[2] * bytes)};
+  }
   /// The work with the addresses of a run.
-  SmallWork with_addresses(SmallWork work, void* const* data) const {
-    const auto rows = [&](int32_t role, int64_t element_bytes) {
-      const attest_tensor& tensor = problem.tensor[role];
-      if (tensor.dtype == ATTEST_NONE) return RowsOf{};
-      return RowsOf{static_cast<char*>(data[role]), tensor.stride[0] * element_bytes,
-                    tensor.stride[1] * element_bytes,
-                    static_cast<int32_t>(tensor.stride[2] * element_bytes)};
-    };
-    work.q = rows(ATTEST_Q, 2), work.k = rows(ATTEST_K, 2), work.v = rows(ATTEST_V, 2);
-    work.o = rows(ATTEST_O, 2), work.lse = rows(ATTEST_LSE, 4);
+  template <class Anything>
+  Anything with_rows(Anything work, void* const* data) const {
+    work.q = rows_of(ATTEST_Q, data), work.k = rows_of(ATTEST_K, data);
+    work.v = rows_of(ATTEST_V, data), work.o = rows_of(ATTEST_O, data);
+    work.lse = rows_of(ATTEST_LSE, data);
+    return work;
+  }
+  SmallWork with_addresses(const SmallWork& given, void* const* data) const {
+    SmallWork work = with_rows(given, data);
     const attest_tensor& bias = problem.tensor[ATTEST_REL_BIAS];
     if (bias.dtype != ATTEST_NONE)
       work.rel_bias = {data[ATTEST_REL_BIAS], bias.stride[0], bias.stride[1], bias.stride[2]};
     return work;
+  }
+  PatchWork with_addresses(const PatchWork& given, void* const* data) const {
+    PatchWork work = with_rows(given, data);
+    const attest_tensor& order = problem.tensor[ATTEST_ORDER];
+    if (order.dtype != ATTEST_NONE) {
+      work.order = static_cast<const int32_t*>(data[ATTEST_ORDER]);
+      work.order_sequence = order.stride[0];
+    }
+    return work;
+  }
+
+  /// Bytes of shared memory that the rows of the keys of a patch take.
+  static int64_t patch_bytes(const attest_problem& problem) {
+    return window_rows(params(problem)) * 4;
+  }
+  static const attest_softmax_params& params(const attest_problem& problem) {
+    return attest::params<attest_softmax_params>(problem);
+  }
+  /// Calls body(T(), S()) with the element and the shape of the kernel for patches if that takes
+  /// the problem on such a device, whose blocks may have `room` bytes of shared memory; else
+  /// returns false.
+  template <class Body>
+  static bool at_patch_launch(const attest_problem& problem, int capability, int room,
+                              const Body& body) {
+    constexpr uint64_t kTakes = ATTEST_WITH_GQA | ATTEST_WITH_LSE | ATTEST_WITH_ORDER |
+                                ATTEST_WITH_PATCHES | ATTEST_WITH_STRIDES;
+    const attest_softmax_params& p = params(problem);
+    const int64_t rows = window_rows(p), blocks = p.batch * p.num_heads * p.seq_len_q;
+    const attest_tensor& order = problem.tensor[ATTEST_ORDER];
+    if (p.patch_size == 0 || rows <= PatchShape<64>::kKeys || (problem.features & ~kTakes) ||
+        !(p.softmax_scale > 0) || capability < 80 || blocks > kMostInt ||
+        (order.dtype != ATTEST_NONE && order.stride[1] > 1) || !short_strides(problem))
+      return false;
+    constexpr int kOnly = ATTEST_ONLY_HEAD_DIM;
+    const auto with = [&](auto element) {
+      const auto fits = [&](auto shape) {
+        using S = decltype(shape);
+        if (p.head_dim > S::kDim || S::kSharedBytes + S::kOwnBytes + rows * 4 > room) return false;
+        return body(element, shape), true;
+      };
+      if constexpr (kOnly == 0 || kOnly == 16)
+        if (fits(PatchShape<16>())) return true;
+      if constexpr (kOnly == 0 || kOnly == 32)
+        if (fits(PatchShape<32>())) return true;
+      if constexpr (kOnly == 0 || kOnly == 64) return fits(PatchShape<64>());
+      return false;
+    };
+    switch (problem.tensor[ATTEST_Q].dtype) {
+      case ATTEST_F16: return with(attest::Half());
+      case ATTEST_BF16: return with(attest::BFloat16());
+      default: return false;
+    }
+  }
+  template <class S>
+  void plan_patches() {
+    const attest_softmax_params& p = params(problem);
+    const auto number = [](int64_t value) { return static_cast<int>(value); };
+    PatchWork& work = patch_work_;
+    work.heads = number(p.num_heads), work.heads_of_key = number(p.num_heads / p.num_kv_heads);
+    work.tokens = number(p.seq_len_q), work.patch = number(window_rows(p));
+    work.patches = (work.tokens + work.patch - 1) / work.patch;
+    work.tiles = (work.patch + S::kRows - 1) / S::kRows;
+    work.chunks = number(p.head_dim / S::kPerChunk);
+    work.scale = p.softmax_scale * kLog2E;
+    small_blocks_ = static_cast<unsigned>(p.batch * p.num_heads * work.patches * work.tiles);
   }
 
   /// Calls body(T(), S()) with the element and the shape of the kernel that takes the problem on a
@@ -361,7 +465,8 @@ class Window {
   const int capability_, shared_bytes_;
   const Work work_;
   SmallWork small_work_{};
-  unsigned small_blocks_ = 0;
+  PatchWork patch_work_{};
+  unsigned small_blocks_ = 0;  // of the kernel for small windows or patches
 };
 
 }  // namespace

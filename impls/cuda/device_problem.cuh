@@ -47,6 +47,7 @@ enum class Bug {
   kRowsOfNextWindow,  // get this one's outputs
   // Of its other windows:
   kKeysOfWindowBefore,
+  kTailSeen,  // what fills up the last tile of a patch
 };
 #if defined(__CUDACC__) && defined(ATTEST_CUDA_PLANTED)
 static __constant__ int planted_bug;

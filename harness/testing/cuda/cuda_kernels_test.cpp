@@ -116,7 +116,8 @@ TEST(CudaWindow, IsRight) {
           " seq_len_q=70 head_dim=40 patch_size=26 sinks lse",
           " batch=4 num_heads=2 seq_len_q=36 head_dim=24 cu_seqlens_q cu_seqlens_kv lse",
           " batch=3 num_heads=2 seq_len_q=90 head_dim=24 cu_seqlens_q cu_seqlens_kv",
-          " seq_len_q=200 head_dim=64 patch_size=90 order",
+          " seq_len_q=100 head_dim=128 patch_size=70 order",
+          " seq_len_q=100 head_dim=16 window_left=70 window_right=9 order",
           " seq_len_q=64 head_dim=256 grid_height=8 grid_width=8 window_height=4 window_width=8 "
           "shift_y=2 shift_bias=-100 "
           "rel_bias",
@@ -154,6 +155,21 @@ TEST(CudaWindow, OneTileIsRight) {
     bool hides = false;
     for (const auto& relation : record.relations) hides |= relation.relation == "hidden-nan";
     EXPECT_EQ(hides, relations == RelationChoice::kAll);
+  }
+}
+
+// Patches of more than a tile of keys: a short last one, fewer tokens than a patch has, heads that
+// share keys, channels to spare, an order of each sequence.
+TEST(CudaWindow, PatchesAreRight) {
+  for (const char* spec :
+       {"dtype=f16 batch=2 num_heads=2 num_kv_heads=1 seq_len_q=330 head_dim=16 patch_size=150 "
+        "order lse q.order=0213 o.order=0213",
+        "dtype=bf16 num_heads=2 seq_len_q=170 head_dim=40 patch_size=70 order",
+        "dtype=f16 num_heads=2 seq_len_q=130 head_dim=32 patch_size=1024 order lse"}) {
+    const Record record = run_emulated("window_cuda", "softmax " + std::string(spec),
+                                       {.relations = RelationChoice::kAuto});
+    EXPECT_EQ(record.outcome.verdict(), Verdict::kPass)
+        << record.spec << ": " << record.outcome.reason;
   }
 }
 
@@ -223,6 +239,7 @@ constexpr const char* kSmallWindows =
 constexpr const char* kHiddenPairs =
     "softmax dtype=f16 num_heads=2 seq_len_q=60 head_dim=64 grid_height=5 grid_width=12 "
     "window_height=5 window_width=12 shift_y=1 shift_bias=-inf";
+constexpr const char* kPatches = "softmax dtype=f16 seq_len_q=330 head_dim=16 patch_size=150 order";
 constexpr const char* kLinear =
     "linear dtype=f32 num_heads=2 seq_len_q=40 seq_len_kv=1100 head_dim=32";
 
@@ -242,6 +259,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Planted{"chunk_dropped", "linear_cuda", kLinear, 9},
                       Planted{"window_terms", "window_cuda", kWindows, 11},
                       Planted{"keys_of_window_before", "window_cuda", kWindows, 29},
+                      Planted{"patches_no_barrier", "window_cuda", kPatches, 1},
+                      Planted{"patches_tail_seen", "window_cuda", kPatches, 30},
                       Planted{"small_windows_no_barrier", "window_cuda", kSmallWindows, 1},
                       Planted{"small_windows_hidden_values", "window_cuda", kHiddenPairs, 10},
                       Planted{"seam_forgotten", "window_cuda", kSmallWindows, 27},

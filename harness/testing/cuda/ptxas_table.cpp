@@ -7,7 +7,7 @@
 #include "testing/cuda/ptxas_rows.hpp"
 
 #include "cuda/linear_mma.cuh"
-#include "cuda/small_windows.cuh"
+#include "cuda/patches.cuh"
 #if __has_include("cuda/flash_sm90.cuh")
 #include "cuda/flash_sm90.cuh"
 #endif
