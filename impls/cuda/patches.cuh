@@ -13,9 +13,11 @@ namespace flash {
 /// Of a block: head sizes up to kDim.
 template <int kHeadDim>
 struct PatchShape {
-  static constexpr int kDim = kHeadDim, kKeys = 64, kWarps = 4, kThreads = 32 * kWarps;
-  static constexpr int kPerWarp = 2, kRows = 16 * kPerWarp * kWarps;  // blocks of 16 rows; rows
-  static constexpr int kPerChunk = 8, kChunks = kDim / kPerChunk;     // of a row
+  static constexpr int kDim = kHeadDim, kKeys = 64, kWarps = kDim <= 16 ? 8 : 4,
+                       kThreads = 32 * kWarps;
+  static constexpr int kPerWarp = kDim <= 16 ? 1 : 2,
+                       kRows = 16 * kPerWarp * kWarps;             // blocks of 16 rows; rows
+  static constexpr int kPerChunk = 8, kChunks = kDim / kPerChunk;  // of a row
   static constexpr int kRowBytes = kDim * 2, kTileBytes = kKeys * kRowBytes;
   static constexpr int kStageBytes = 2 * kTileBytes, kQueryBytes = kRows * kRowBytes;
   static constexpr int kSharedBytes = kQueryBytes + 2 * kStageBytes;  // the keys' rows come on top
@@ -55,6 +57,12 @@ class PatchBlock {
     first_key_ = past - min(past, work.patch);  // a short last patch is filled up
     row_ = first + tile * S::kRows - first_key_;
     rows_ = min(S::kRows, past - first - tile * S::kRows);
+    const int kv_head = head_ / work.heads_of_key;
+    for (int which = 0; which < 2; ++which) {
+      const RowsOf& from = copied_tensor(which) == 0 ? work.k : work.v;
+      begins_[which] = from.of(sequence_, kv_head) + copied_chunk() * 16;
+      strides_[which] = from.token;
+    }
   }
 
   __device__ void run() {
@@ -72,7 +80,9 @@ class PatchBlock {
 
  private:
   static constexpr int kTiles = S::kKeys / 8;  // of scores, 16 rows by 8 keys
-  static constexpr int kRowsInTurn = S::kThreads / S::kChunks;
+  static constexpr int kRowsInTurn = S::kThreads / S::kChunks,
+                       kChunksOfTile = S::kKeys * S::kChunks;
+  static_assert(2 * kChunksOfTile % S::kThreads == 0);
   struct alignas(16) Chunk {
     uint32_t words[4];
   };
@@ -87,6 +97,10 @@ class PatchBlock {
   }
   __device__ static int copied_row(int turn) {
     return turn * kRowsInTurn + static_cast<int>(threadIdx.x) / S::kChunks;
+  }
+  /// K, 0, or V, 1. Where there are as many threads as chunks of both, each has one of them.
+  __device__ static int copied_tensor(int which) {
+    return kChunksOfTile < S::kThreads ? static_cast<int>(threadIdx.x) / kChunksOfTile : which;
   }
   __device__ static int copied_chunk() { return static_cast<int>(threadIdx.x) % S::kChunks; }
 
@@ -109,17 +123,15 @@ class PatchBlock {
   }
   /// Starts to copy the keys and values of a tile; beyond the last key zeros.
   __device__ void load(int tile, int stage) const {
-    const int kv_head = head_ / work_.heads_of_key;
-    const char *const k = work_.k.of(sequence_, kv_head) + copied_chunk() * 16,
-                      *const v = work_.v.of(sequence_, kv_head) + copied_chunk() * 16;
 #pragma unroll
-    for (int turn = 0; turn < (S::kKeys + kRowsInTurn - 1) / kRowsInTurn; ++turn) {
-      const int row = copied_row(turn), key = tile * S::kKeys + row;
+    for (int turn = 0; turn < 2 * kChunksOfTile / S::kThreads; ++turn) {
+      const int which = turn * S::kThreads / kChunksOfTile, row = copied_row(turn) % S::kKeys,
+                key = tile * S::kKeys + row;
       const bool there = key < count_ && copied_chunk() < work_.chunks;
       const int64_t at = there ? key_rows_[key] : 0;
-      const uint32_t to = place<S>(row, copied_chunk());
-      cuda::copy_async(keys(stage) + to, there ? k + at * work_.k.token : work_.k.at, there);
-      cuda::copy_async(values(stage) + to, there ? v + at * work_.v.token : work_.v.at, there);
+      cuda::copy_async(keys(stage) + static_cast<uint32_t>(copied_tensor(which) * S::kTileBytes) +
+                           place<S>(row, copied_chunk()),
+                       begins_[which] + at * strides_[which], there);
     }
     cuda::commit_copies();
   }
@@ -310,6 +322,8 @@ class PatchBlock {
   const uint32_t begin_;
   const int lane_, warp_;
   int head_, sequence_;
+  const char* begins_[2];  // what the thread copies of K and V, in token 0; by copied_tensor
+  int strides_[2];         // bytes from a token to the next
   int first_key_, count_;  // position of the first key, how many there are
   int row_, rows_;         // the block's first row, counted from first_key_; how many there are
   float top_[S::kPerWarp][2], total_[S::kPerWarp][2];  // as RowPair has them
