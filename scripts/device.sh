@@ -88,8 +88,9 @@ if [[ "${steps[*]}" != compare ]] && ! grep -q '^ok *CUDA ' "$work/doctor.txt"; 
 fi
 
 # PyTorch's packages may have the only cuDNN, cuBLAS and compiler for cuDNN of a machine. Where the
-# loader finds none, those of Python's packages are taken, and LD_LIBRARY_PATH names their folders
-# for what they load themselves.
+# loader finds none, or an older cuDNN, those of Python's packages are taken, and LD_LIBRARY_PATH
+# names their folders for what they load themselves.
+path_before=${LD_LIBRARY_PATH:-}
 libraries=$(python3 - 2>/dev/null <<'PYTHON' || true
 import ctypes, glob, importlib.util, os
 
@@ -99,6 +100,12 @@ def loads(name):
     except OSError:
         return False
 
+def cudnn_version(name):
+    try:
+        return int(ctypes.CDLL(name).cudnnGetVersion())
+    except (AttributeError, OSError):
+        return 0
+
 found = importlib.util.find_spec("nvidia")
 packages = found.submodule_search_locations if found else []
 folders = sorted(folder for package in packages for folder in glob.glob(f"{package}/*/lib"))
@@ -107,22 +114,34 @@ wanted = {
     "ATTEST_CUBLAS": ["libcublas.so.13", "libcublas.so.12", "libcublas.so.11"],
     "CUDNN_FRONTEND_CUDART_LIB_NAME": ["libcudart.so.13", "libcudart.so.12"],
 }
-missing = False
+taken = False
 for variable, names in wanted.items():
-    if not os.environ.get(variable) and not any(map(loads, names)):
-        files = [f"{folder}/{name}" for name in names for folder in folders
-                 if os.path.exists(f"{folder}/{name}")]
-        missing = missing or bool(files)
-        print("\n".join(f"{variable}={file}" for file in files[:1]))
-if missing:
+    files = [f"{folder}/{name}" for name in names for folder in folders
+             if os.path.exists(f"{folder}/{name}")][:1]
+    if not files or os.environ.get(variable):
+        continue
+    newer = variable == "ATTEST_CUDNN" and cudnn_version(names[0]) < cudnn_version(files[0])
+    if newer or not any(map(loads, names)):
+        taken = True
+        print(f"{variable}={files[0]}")
+if taken:
     path = os.environ.get("LD_LIBRARY_PATH")
-    print("LD_LIBRARY_PATH=" + ":".join(([path] if path else []) + folders))
+    print("LD_LIBRARY_PATH=" + ":".join(folders + ([path] if path else [])))
 PYTHON
 )
 while IFS='=' read -r variable file; do
   if [[ -n $variable ]]; then export "$variable=$file"; echo "$variable=$file"; fi
 done <<<"$libraries"
-# A machine may have several: which one cudnn_cuda loads.
+# What cannot be used there, for lack of something else, gives way to the loader's own.
+if [[ $libraries == *ATTEST_CUDNN=* ]]; then
+  answer=$("$attest" list --impl cudnn_cuda \
+    --for 'softmax dtype=f16 num_heads=2 seq_len_q=64 head_dim=64' 2>&1 || true)
+  if [[ $answer == *cudnn_cuda*' no: '* ]]; then
+    echo "$ATTEST_CUDNN is not taken: ${answer#* no: }"
+    unset ATTEST_CUDNN
+    export LD_LIBRARY_PATH=$path_before
+  fi
+fi
 cudnn=$(python3 - 2>/dev/null <<'PYTHON' || true
 import ctypes, os
 number = ctypes.CDLL(os.environ.get("ATTEST_CUDNN", "libcudnn.so.9")).cudnnGetVersion()
@@ -220,31 +239,36 @@ codes() {
     sed -E 's/ *([0-9]+) (.*)/\2 in \1/' || true
 }
 
-# What the benchmark times, the most important first: all cases in bf16, then in f16. cublas_cuda,
-# with its score matrix in memory, is 10 to 30 times slower, so it does not get the longest rows.
+# What the benchmark times, the most important first: bf16, then f16, and of each the decoding cases
+# last, since gigabytes of keys take long to make. cublas_cuda, with its score matrix in memory, is
+# 10 to 30 times slower, so it does not get the longest rows.
+# timed_records IMPLEMENTATION...
 timed_records() {
-  local dtype line name impl
+  local dtype line name impl cases
+  cases=$(sed -n '/"cases"/,$p' "$suites/gpu.json")
+  cases=$(grep -v '"decode_' <<<"$cases")$'\n'$(grep '"decode_' <<<"$cases")
   for dtype in bf16 f16; do
     while read -r line; do
       [[ $line =~ \"name\":\ \"([^\"]+)\" ]] || continue
       name=${BASH_REMATCH[1]}
       if [[ $line == *'"dtypes":'* && $line != *"\"$dtype\""* ]]; then continue; fi
-      for impl in flash_cuda window_cuda linear_cuda cudnn_cuda; do
-        echo "gpu/$name $dtype $impl"
+      for impl; do
+        if [[ $impl != cublas_cuda ]] ||
+          [[ $dtype == bf16 && ! $name =~ ^(dense_(16|32|64|128)k|decode_|bev_) ]]; then
+          echo "gpu/$name $dtype $impl"
+        fi
       done
-      if [[ $dtype == bf16 && ! $name =~ ^dense_(16|32|64|128)k ]]; then
-        echo "gpu/$name $dtype cublas_cuda"
-      fi
-    done < <(sed -n '/"cases"/,$p' "$suites/gpu.json")
+    done <<<"$cases"
   done
 }
 benchmark() {
-  local status=0 started=$SECONDS limit
+  local status=0 started=$SECONDS limit impls
   limit=$(left 190)
-  timed_records >"$work/records.txt"
+  impls=$(present flash_cuda,window_cuda,linear_cuda,cudnn_cuda,cublas_cuda)
+  timed_records ${impls//,/ } >"$work/records.txt"
   timeout --kill-after=10 "$limit" "$attest" run "$suites/gpu.json" \
-    --impl "$(present flash_cuda,window_cuda,linear_cuda,cudnn_cuda,cublas_cuda)" \
-    --records "$work/records.txt" --fill random --relations none --budget 0.2 --timeout 20 \
+    --impl "$impls" --records "$work/records.txt" --fill random --relations none --budget 0.2 \
+    --timeout 20 \
     -o "$out/benchmark.jsonl" --overwrite --table "$out/benchmark.md" || status=$?
   echo "benchmark: $((SECONDS - started)) s, exit $status"
   judge benchmark $status "$out/benchmark.jsonl"

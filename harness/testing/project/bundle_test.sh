@@ -135,11 +135,31 @@ if clean python3 -c ''; then
   peers "$work/blind:$work/site"
   for line in "ATTEST_CUDNN=$nvidia/cudnn/lib/libcudnn.so.9" \
     "ATTEST_CUBLAS=$nvidia/cu13/lib/libcublas.so.13" \
-    "LD_LIBRARY_PATH=.*$nvidia/cu13/lib:$nvidia/cudnn/lib.*"; do
+    "LD_LIBRARY_PATH=$nvidia/cu13/lib:$nvidia/cudnn/lib"; do
     grep -qx "$line" said || fail "not found in Python's packages: $line"
   done
   peers "$work/site"
   if grep -qE '^(ATTEST|LD)_' said; then fail "the machine's own libraries are passed over"; fi
+  # A newer cuDNN is taken before the loader's, unless cudnn_cuda says that it is of no use.
+  cat >"$work/site/ctypes.py" <<'LOADER'
+class CDLL:
+    def __init__(self, name):
+        self.cudnnGetVersion = lambda: 91900 if "/" in name else 91400
+LOADER
+  peers "$work/site"
+  grep -qx "ATTEST_CUDNN=$nvidia/cudnn/lib/libcudnn.so.9" said &&
+    grep -qx 'cudnn_cuda loads cuDNN 9.19.0' said || fail "an older cuDNN is taken"
+  mv "$work/bundle/bin/attest" "$work/bundle/bin/attest-itself"
+  cat >"$work/bundle/bin/attest" <<'LISTS'
+#!/bin/bash
+[[ $* == list*--for* ]] || exec "$(dirname "$0")/attest-itself" "$@"
+echo 'cudnn_cuda no: cuDNN: a library is of another version'
+LISTS
+  chmod +x "$work/bundle/bin/attest"
+  peers "$work/site"
+  mv "$work/bundle/bin/attest-itself" "$work/bundle/bin/attest"
+  grep -q 'libcudnn.so.9 is not taken: cuDNN: a library is of another version' said &&
+    grep -qx 'cudnn_cuda loads cuDNN 9.14.0' said || fail "a cuDNN of no use is taken"
 else
   echo "NOT TESTED: no python3 to look for libraries with"
 fi
@@ -200,7 +220,7 @@ cat >"$work/bundle/bin/attest" <<'RECORDS'
 #!/bin/bash
 case $1 in
   doctor) echo 'ok    CUDA  a stand-in'; exit ;;
-  list) printf '%s  its summary\n' cudnn_cuda flash_cuda; exit ;;
+  list) printf '%s  its summary\n' cublas_cuda cudnn_cuda flash_cuda; exit ;;
   run) ;;
   *) exec "$(dirname "$0")/attest-itself" "$@" ;;
 esac
@@ -224,13 +244,14 @@ wrong cudnn_cuda fail fail:hidden-nan <both.jsonl >records.jsonl
 device -o results benchmark
 [[ $status == 0 ]] && grep -q '^finding: benchmark: cudnn_cuda: fail:hidden-nan in 1$' said ||
   fail "a library's verdict ends with $status"
-[[ $(head -1 asked) == 'gpu/dense_4k/head_dim_64 bf16 flash_cuda' ]] &&
+[[ $(head -1 asked) == 'gpu/dense_4k/head_dim_64 bf16 flash_cuda' &&
+  $(tail -1 asked) == 'gpu/decode_'*' f16 cudnn_cuda' ]] &&
   grep -qx 'gpu/vit_b_16_224/batch_32 f16 cudnn_cuda' asked &&
   grep -qx 'gpu/vit_b_16_224/batch_32 bf16 cublas_cuda' asked ||
   die "what the benchmark times: $(cat asked)"
-[[ $(cat chosen) == flash_cuda,cudnn_cuda ]] ||
+[[ $(cat chosen) == flash_cuda,cudnn_cuda,cublas_cuda ]] ||
   die "it asks for implementations that this build does not have: $(cat chosen)"
-if grep -E 'dense_64k.* f16|dense_64k.* cublas|^gpu/gpu' asked; then
+if grep -E 'dense_64k.* f16|dense_64k.* cublas|^gpu/gpu|linear_cuda' asked; then
   die "it asks for records that the suite does not have, or that take too long"
 fi
 device -o results conformance
