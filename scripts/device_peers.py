@@ -10,9 +10,9 @@ without a bias. Inputs are random normal. What SECONDS leave no time for is name
 
 FILE becomes JSON lines: case, dtype, back end, nanoseconds of a call (median, lower and upper
 quartile) and TFLOP/s, or why the back end does not take the case. A call of PyTorch keeps the host
-busy for 15 to 25 us, so the calls of a sample are captured in a CUDA graph and replayed;
-replayed_runs says how many. Where the capture fails, not_replayed says why, and times of short work
-are the host's. The second-level cache is not flushed, as with attest's warm samples.
+busy for 15 to 25 us, so where a sample has several calls they are captured in a CUDA graph and
+replayed; replayed_runs says how many. Where the capture fails, not_replayed says why, and times of
+short work are the host's. The second-level cache is not flushed, as with attest's warm samples.
 """
 import json
 import statistics
@@ -90,15 +90,15 @@ def time_call(call):
     """Nanoseconds of a call in each sample, and what the record says of replays."""
     call()
     torch.cuda.synchronize()
-    once = max(milliseconds(call, 3) / 3, 1e-3)
-    times = max(1, min(MOST_RUNS, int(BLOCK_MS / once)))
-    try:
-        graph = capture(call, times)
-        sample, replays = (lambda: milliseconds(graph.replay, 1)), {"replayed_runs": times}
-    except RuntimeError as error:
-        torch.cuda.synchronize()
-        sample = lambda: milliseconds(call, times)
-        replays = {"not_replayed": str(error).splitlines()[0]}
+    times = max(1, min(MOST_RUNS, int(BLOCK_MS / max(milliseconds(call, 1), 1e-3))))
+    sample, replays = (lambda: milliseconds(call, times)), {}
+    if times > 1:
+        try:
+            graph = capture(call, times)
+            sample, replays = (lambda: milliseconds(graph.replay, 1)), {"replayed_runs": times}
+        except RuntimeError as error:
+            torch.cuda.synchronize()
+            replays = {"not_replayed": str(error).splitlines()[0]}
     samples, spent = [], 0.0
     while len(samples) < LEAST_SAMPLES or (len(samples) < SAMPLES and spent < BUDGET_MS):
         took = sample()
