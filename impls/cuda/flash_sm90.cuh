@@ -374,89 +374,103 @@ class Consumer {
     if (group_ == S::kConsumers - 1)
       sm90::come_by_named(kTurn,
                           2 * kWarpgroup);  // the first turn is group 0's; its last is never taken
-    while (true) {
-      sm90::wait(shared_.query_full(slot_.place), slot_.parity);
-      task_ = shared_.tasks[slot_.place];
-      __syncwarp();  // all lanes have it before one of them gives the place back
-      if (task_.last) break;
-      begin();
-      float sums[S::kDim / 2] =
-          {};  // else ptxas before 12.9 lets each product wait for the one before
-      attend(sums);
-      slot_.advance();
-      write(sums);
+    take();
+    if (task_.last) return;
+    float scores[S::kKeys / 2], sums[S::kDim / 2];
+    uint32_t weights[S::kKeys / 16][4];
+    float keep[2];
+    begin(sums);
+    multiply_keys(scores);
+    sm90::wait_products<0>();
+    sm90::pin(scores);
+    release_keys(0);
+    weigh(0, scores, keep);
+    pack(scores, weights);
+#pragma unroll 1
+    for (int tile = 1;; ++tile) {  // of keys
+      const Task before = task_;
+      const bool first = S::kOneTile || tile == task_.tiles;
+      if (first) {
+        slot_.advance();
+        take();
+        if (task_.last) return finish(before, weights, sums);
+        tile = 0;
+      }
+      sm90::wait_named(kTurn + group_, 2 * kWarpgroup);
+      sm90::pin(scores);
+      multiply_keys(scores);
+      add_values(weights, sums);
+      sm90::come_by_named(kTurn + next_group(), 2 * kWarpgroup);
+      if (cuda::planted(Bug::kKeysGivenBackEarly)) release_keys(tile);
+      if (!cuda::planted(Bug::kScoresNotWaited)) sm90::wait_products<1>();
+      sm90::pin(scores);
+      if (!cuda::planted(Bug::kKeysGivenBackEarly)) release_keys(tile);
+      if (first) {
+        sm90::wait_products<0>();
+        sm90::pin(sums);
+        release_values();
+        write(before, sums);
+        begin(sums);
+        weigh(0, scores, keep);
+      } else {
+        if (cuda::planted(Bug::kValuesGivenBackEarly)) release_values();
+        weigh(tile, scores, keep);
+        sm90::settle(total_[0], shared_.tiles), sm90::settle(total_[1], shared_.tiles);
+        sm90::wait_products<0>();
+        sm90::pin(sums);
+        if (!cuda::planted(Bug::kValuesGivenBackEarly)) release_values();
+#pragma unroll
+        for (int i = 0; i < S::kDim / 2; ++i) sums[i] *= keep[i / 2 % 2];
+      }
+      pack(scores, weights);
     }
   }
 
  private:
   static constexpr int kTurn = 1;  // named barriers kTurn + group
 
-  __device__ void begin() {
+  /// The next task that has keys, or the last. Tiles whose rows see no key are written at once.
+  __device__ void take() {
+    while (true) {
+      sm90::wait(shared_.query_full(slot_.place), slot_.parity);
+      task_ = shared_.tasks[slot_.place];
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int row = this->row(task_, half);
+        const Band::Interval keys = row < task_.past ? task_.band.of(row) : Band::Interval{0, 0};
+        begin_[half] = keys.begin;
+        end_[half] = keys.end;
+      }
+      __syncwarp();  // all lanes have it before one of them gives the place back
+      if (task_.last || task_.tiles > 0) return;
+      release(shared_.query_empty(slot_.place));
+      write_zeros();
+      slot_.advance();
+    }
+  }
+  __device__ void begin(float (&sums)[S::kDim / 2]) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const Band::Interval keys =
-          row(half) < task_.past ? task_.band.of(row(half)) : Band::Interval{0, 0};
-      begin_[half] = keys.begin;
-      end_[half] = keys.end;
       top_[half] = -INFINITY;
       total_[half] = 0;
     }
+#pragma unroll
+    for (int i = 0; i < S::kDim / 2; ++i) sums[i] = 0;
   }
   __device__ int next_group() const { return group_ + 1 < S::kConsumers ? group_ + 1 : 0; }
-  __device__ int row(int half) const { return task_.first + warp_ * 16 + lane_ / 4 + half * 8; }
+  __device__ int row(const Task& task, int half) const {
+    return task.first + warp_ * 16 + lane_ / 4 + half * 8;
+  }
   __device__ void release(uint32_t barrier) const {
     if (lane_ == 0) sm90::arrive(barrier);
   }
 
-  __device__ void attend(float (&sums)[S::kDim / 2]) {
-    const uint32_t query = shared_.query(slot_.place) + group_ * 64 * kRowBytes,
-                   query_empty = shared_.query_empty(slot_.place);
-    if (task_.tiles == 0) return release(query_empty);
-    float scores[S::kKeys / 2];
-    uint32_t weights[S::kKeys / 16][4];
-    float keep[2];
-    multiply_keys(query, scores);
-    sm90::wait_products<0>();
-    sm90::pin(scores);
-    release_keys();
-    if (S::kOneTile || task_.tiles == 1 || cuda::planted(Bug::kQueryGivenBackEarly))
-      release(query_empty);
-    weigh(0, scores, keep);
-    pack(scores, weights);
-#pragma unroll 1
-    for (int tile = 1; !S::kOneTile && tile < task_.tiles; ++tile) {
-      sm90::wait_named(kTurn + group_, 2 * kWarpgroup);
-      multiply_keys(query, scores);
-      add_values(weights, sums);
-      sm90::come_by_named(kTurn + next_group(), 2 * kWarpgroup);
-      if (cuda::planted(Bug::kKeysGivenBackEarly)) release_keys();
-      if (!cuda::planted(Bug::kScoresNotWaited)) sm90::wait_products<1>();
-      sm90::pin(scores);
-      if (!cuda::planted(Bug::kKeysGivenBackEarly)) release_keys();
-      if (tile + 1 == task_.tiles && !cuda::planted(Bug::kQueryGivenBackEarly))
-        release(query_empty);
-      if (cuda::planted(Bug::kValuesGivenBackEarly)) release_values();
-      weigh(tile, scores, keep);
-      sm90::settle(total_[0], query), sm90::settle(total_[1], query);
-      sm90::wait_products<0>();
-      sm90::pin(sums);
-      if (!cuda::planted(Bug::kValuesGivenBackEarly)) release_values();
-#pragma unroll
-      for (int i = 0; i < S::kDim / 2; ++i) sums[i] *= keep[i / 2 % 2];
-      pack(scores, weights);
-    }
-    add_values(weights, sums);
-    sm90::wait_products<0>();
-    sm90::pin(sums);
-    release_values();
-  }
-
   /// scores = Q K^T of the next tile of keys, under way.
-  __device__ void multiply_keys(uint32_t query, float (&scores)[S::kKeys / 2]) {
+  __device__ void multiply_keys(float (&scores)[S::kKeys / 2]) {
+    uint32_t query = shared_.query(slot_.place) + group_ * 64 * kRowBytes;
     sm90::wait(shared_.keys_full(keys_.place), keys_.parity);
     const uint32_t keys = shared_.keys(keys_.place);
     sm90::renew(query);
-    sm90::pin(scores);
     const uint64_t left = sm90::own_rows(query), right = sm90::own_rows(keys);
     sm90::begin_products();
 #pragma unroll
@@ -465,7 +479,12 @@ class Consumer {
                         sm90::further(right, c / 4 * S::kKeys * kRowBytes + c % 4 * 32), c > 0);
     sm90::commit_products();
   }
-  __device__ void release_keys() { release(shared_.keys_empty(keys_.place)), keys_.advance(); }
+  /// And the tile of queries, with the last keys of a task.
+  __device__ void release_keys(int tile) {
+    release(shared_.keys_empty(keys_.place)), keys_.advance();
+    if (tile == (cuda::planted(Bug::kQueryGivenBackEarly) ? 0 : task_.tiles - 1))
+      release(shared_.query_empty(slot_.place));
+  }
 
   /// sums += weights V of the next tile of values, under way.
   __device__ void add_values(uint32_t (&weights)[S::kKeys / 16][4], float (&sums)[S::kDim / 2]) {
@@ -530,18 +549,37 @@ class Consumer {
       weights[i / 4][i % 4] = cuda::pack(scores[2 * i], scores[2 * i + 1], Type());
   }
 
-  __device__ void write(const float (&sums)[S::kDim / 2]) {
+  __device__ void finish(const Task& task, uint32_t (&weights)[S::kKeys / 16][4],
+                         float (&sums)[S::kDim / 2]) {
+    add_values(weights, sums);
+    sm90::wait_products<0>();
+    sm90::pin(sums);
+    release_values();
+    write(task, sums);
+  }
+  __device__ void write_zeros() {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = this->row(task_, half), at = task_.row + row - task_.first;
+      if (row >= task_.past) continue;
+      auto* o = reinterpret_cast<Words*>(work_.o.at(task_.batch, task_.head, at));
+      for (int block = lane_ % 4; block * 8 < work_.head_dim_v; block += 4) o[block] = Words{};
+      if (work_.lse.data && lane_ % 4 == 0) *work_.lse.at(task_.batch, task_.head, at) = -INFINITY;
+    }
+    tell_whether_odd(task_, false);
+  }
+  __device__ void write(const Task& task, const float (&sums)[S::kDim / 2]) {
     const float sink =
-        work_.sinks ? work_.sinks[task_.head * work_.sinks_stride] * flash::kLog2E : -INFINITY;
+        work_.sinks ? work_.sinks[task.head * work_.sinks_stride] * flash::kLog2E : -INFINITY;
     bool odd = false;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       flash::Part part{top_[half], flash::sum_of_row(total_[half])};
-      const bool sees = part.total != 0, there = row(half) < task_.past;
+      const bool sees = part.total != 0, there = row(task, half) < task.past;
       const float keep = work_.sinks ? flash::join_sink(sink, part) : 1, scale = keep / part.total;
-      const int at = task_.row + row(half) - task_.first;
+      const int at = task.row + row(task, half) - task.first;
       float probe = 0;  // NaN once a sum is not finite
-      auto* o = reinterpret_cast<Words*>(work_.o.at(task_.batch, task_.head, at));  // of 8 channels
+      auto* o = reinterpret_cast<Words*>(work_.o.at(task.batch, task.head, at));  // of 8 channels
 #pragma unroll
       for (int d = 0; d < S::kDim / 8; d += 4) {
         Words words;
@@ -558,15 +596,17 @@ class Consumer {
       }
       odd |= there && sees && probe != 0;
       if (work_.lse.data && there && lane_ % 4 == 0)
-        *work_.lse.at(task_.batch, task_.head, at) =
+        *work_.lse.at(task.batch, task.head, at) =
             sees ? part.top * flash::kLn2 + logf(part.total) : -INFINITY;
     }
-    const bool any = __any_sync(0xffffffff, odd) && !forgets();
-    const int block = task_.first / 16 + warp_;
-    if (lane_ == 0 && block < work_.row_blocks) {
-      work_.odd[int64_t{task_.pair} * work_.row_blocks + block] = any;
-      if (any) atomicMax(&work_.progress->odd, 1);
-    }
+    tell_whether_odd(task, __any_sync(0xffffffff, odd) && !forgets());
+  }
+  /// About a warp's rows.
+  __device__ void tell_whether_odd(const Task& task, bool odd) const {
+    const int block = task.first / 16 + warp_;
+    if (lane_ != 0 || block >= work_.row_blocks) return;
+    work_.odd[int64_t{task.pair} * work_.row_blocks + block] = odd;
+    if (odd) atomicMax(&work_.progress->odd, 1);
   }
 
   /// Bugs that would be repaired.
