@@ -45,8 +45,9 @@ struct Shape {
   static constexpr bool kOneTile = kOne;
   static constexpr int kDim = kHeadDim, kKeys = kTileKeys, kStages = kTileStages,
                        kSlots = kQuerySlots;
-  static constexpr int kColumns = kDim / kColumn;
-  static constexpr int kQueryBytes = kRows * kDim * 2, kTileBytes = kKeys * kDim * 2;
+  static constexpr int kColumns = (kDim + kColumn - 1) / kColumn;
+  static constexpr int kQueryBytes = kRows * kColumns * kRowBytes,
+                       kTileBytes = kKeys * kColumns * kRowBytes;
   static constexpr int kTilesBytes = kSlots * kQueryBytes + 2 * kStages * kTileBytes,
                        kBarriers = 2 * kSlots + 4 * kStages + 1;
   static constexpr int kSharedBytes =
@@ -666,7 +667,10 @@ void with_shape(const attest_problem& problem, const Body& body) {
   flash::with_head_dim(problem, [&](auto element, auto dim) {
     if constexpr (sizeof(element) != 2) {
       return;
-    } else if constexpr (decltype(dim)::value <= 64) {
+    } else if constexpr (decltype(dim)::value <= 32) {
+      if (suits_192_rows(problem)) return body(element, Shape<32, 128, 3, 2, false, 3>());
+      body(element, Shape<32, 128, 3, 2>());
+    } else if constexpr (decltype(dim)::value == 64) {
       // 14 x 14 patches of an image and some tokens more.
       const int64_t keys = attest::params<attest_softmax_params>(problem).seq_len_kv;
       if (keys > 128 && keys <= 208) return body(element, Shape<64, 208, 2, 2, true>());
@@ -741,8 +745,8 @@ class Attend {
                                     << 39;  // elements: of 32 bits, and what a map may have
     const auto& p = attest::params<attest_softmax_params>(problem);
     if (problem.tensor[ATTEST_Q].dtype == ATTEST_F32) return false;
-    if (cuda::capability() != 90 || p.softmax_scale <= 0 || p.head_dim <= 32 ||
-        p.seq_len_q < kFewestRows || std::abs(p.diagonal_offset) >= kFar)
+    if (cuda::capability() != 90 || p.softmax_scale <= 0 || p.seq_len_q < kFewestRows ||
+        std::abs(p.diagonal_offset) >= kFar)
       return false;
     for (const int32_t role : {ATTEST_Q, ATTEST_K, ATTEST_V})
       for (int axis = 0; axis < 4; ++axis) {

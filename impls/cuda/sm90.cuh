@@ -165,9 +165,12 @@ __device__ inline void settle(float value, uint32_t address) {
 /// the next.
 __device__ inline void renew(uint32_t& value) { asm volatile("" : "+r"(value)); }
 
-// Operand lists, as text and as operands: 32, 64, 104 and 128 accumulators.
+// Operand lists, as text and as operands: 16, 32, 64, 104 and 128 accumulators.
 #define ATTEST_TEXT8(a, b, c, d, e, f, g, h) \
   "%" #a ", %" #b ", %" #c ", %" #d ", %" #e ", %" #f ", %" #g ", %" #h
+#define ATTEST_TEXT16                  \
+  ATTEST_TEXT8(0, 1, 2, 3, 4, 5, 6, 7) \
+  ", " ATTEST_TEXT8(8, 9, 10, 11, 12, 13, 14, 15)
 #define ATTEST_TEXT32                                                \
   ATTEST_TEXT8(0, 1, 2, 3, 4, 5, 6, 7)                               \
   ", " ATTEST_TEXT8(8, 9, 10, 11, 12, 13, 14, 15) ", " ATTEST_TEXT8( \
@@ -193,6 +196,7 @@ __device__ inline void renew(uint32_t& value) { asm volatile("" : "+r"(value)); 
 #define ATTEST_SUMS8(c, i)                                                                    \
   "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3]), "+f"(c[i + 4]), "+f"(c[i + 5]), \
       "+f"(c[i + 6]), "+f"(c[i + 7])
+#define ATTEST_SUMS16(c, i) ATTEST_SUMS8(c, i), ATTEST_SUMS8(c, i + 8)
 #define ATTEST_SUMS32(c, i) \
   ATTEST_SUMS8(c, i), ATTEST_SUMS8(c, i + 8), ATTEST_SUMS8(c, i + 16), ATTEST_SUMS8(c, i + 24)
 #define ATTEST_SUMS64(c, i) ATTEST_SUMS32(c, i), ATTEST_SUMS32(c, i + 32)
@@ -233,6 +237,7 @@ struct Products;
 #define ATTEST_PRODUCTS_OF(n, r, a, a1, a2, a3, b, p)       \
   ATTEST_PRODUCTS(n, r, a, a1, a2, a3, b, p, "f16", __half) \
   ATTEST_PRODUCTS(n, r, a, a1, a2, a3, b, p, "bf16", __nv_bfloat16)
+ATTEST_PRODUCTS_OF(32, 16, 16, 17, 18, 19, 20, 21)
 ATTEST_PRODUCTS_OF(64, 32, 32, 33, 34, 35, 36, 37)
 ATTEST_PRODUCTS_OF(128, 64, 64, 65, 66, 67, 68, 69)
 ATTEST_PRODUCTS_OF(208, 104, 104, 105, 106, 107, 108, 109)
@@ -240,11 +245,13 @@ ATTEST_PRODUCTS_OF(256, 128, 128, 129, 130, 131, 132, 133)
 #undef ATTEST_PRODUCTS_OF
 #undef ATTEST_PRODUCTS
 #undef ATTEST_TEXT8
+#undef ATTEST_TEXT16
 #undef ATTEST_TEXT32
 #undef ATTEST_TEXT64
 #undef ATTEST_TEXT104
 #undef ATTEST_TEXT128
 #undef ATTEST_SUMS8
+#undef ATTEST_SUMS16
 #undef ATTEST_SUMS32
 #undef ATTEST_SUMS64
 #undef ATTEST_SUMS104
