@@ -1,12 +1,13 @@
 // Tiled softmax attention for sm_90a (wgmma, TMA), f16 and bf16: what flash_cuda runs there for
 // problems whose rows and keys lie one behind the other and whose pairs have no terms of their own.
 //
-// A block stays on its multiprocessor and takes one tile of 128 rows after another, whichever is
-// next (tile_order.hpp); runs of a plan come one after another on a stream, and count tiles anew.
-// One warp of the first warpgroup finds out which keys a tile's rows see and has tiles of Q, K and
-// V copied; the two other warpgroups have 64 rows each. While the tensor cores multiply the next
-// keys and these values, a warpgroup makes weights of its scores, and the two take turns in it
-// (Shah et al., FlashAttention-3, 2024).
+// A block stays on its multiprocessor and takes one tile of 128 or 192 rows after another,
+// whichever is next (tile_order.hpp); runs of a plan come one after another on a stream, and count
+// tiles anew. One warp of the first warpgroup finds out which keys a tile's rows see and has tiles
+// of Q, K and V copied; the other warpgroups have 64 rows each. While the tensor cores multiply the
+// next keys and these values, a warpgroup makes weights of its scores, and they take turns in it
+// (Shah et al., FlashAttention-3, 2024). So do the last values of a tile and the first keys of the
+// next.
 //
 // A hidden key has a weight of 0, and 0 times NaN is NaN: values of keys that no row of a tile sees
 // are made 0. Where some rows see what others do not, nothing is repaired here: a warp whose sums
@@ -416,12 +417,16 @@ class Consumer {
       } else {
         if (cuda::planted(Bug::kValuesGivenBackEarly)) release_values();
         weigh(tile, scores, keep);
+        // Late in a row its largest logit is seldom a new one, and sums stay as they are.
+        const bool changes = __any_sync(0xffffffff, keep[0] != 1 || keep[1] != 1);
         sm90::settle(total_[0], shared_.tiles), sm90::settle(total_[1], shared_.tiles);
         sm90::wait_products<0>();
         sm90::pin(sums);
         if (!cuda::planted(Bug::kValuesGivenBackEarly)) release_values();
+        if (changes) {
 #pragma unroll
-        for (int i = 0; i < S::kDim / 2; ++i) sums[i] *= keep[i / 2 % 2];
+          for (int i = 0; i < S::kDim / 2; ++i) sums[i] *= keep[i / 2 % 2];
+        }
       }
       pack(scores, weights);
     }
@@ -505,28 +510,30 @@ class Consumer {
     release(shared_.values_empty(values_.place)), values_.advance();
   }
 
-  /// Dot products become weights 2^(logit - top); keep: what is left of weights before.
+  /// Dot products become weights 2^(logit - top); keep: what is left of weights before. Largest
+  /// scores and sums are found in four chains, of which each step waits for the one before.
   __device__ void weigh(int tile, float (&scores)[S::kKeys / 2], float (&keep)[2]) {
     const int first = task_.origin + tile * S::kKeys;
     if (first < task_.common_begin || first + S::kKeys > task_.common_end) hide(first, scores);
+    float tops[4] = {scores[0], scores[1], scores[2], scores[3]}, parts[4] = {}, from[2];
+#pragma unroll
+    for (int i = 4; i < S::kKeys / 2; ++i) tops[i % 4] = fmaxf(tops[i % 4], scores[i]);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      float top = scores[2 * half];
-#pragma unroll
-      for (int i = 0; i < S::kKeys / 2; ++i)
-        if (i / 2 % 2 == half) top = fmaxf(top, scores[i]);
-      top = fmaxf(top_[half], flash::largest_of_row(top) * factor_);
-      const float from = top == -INFINITY ? 0 : top;
-      keep[half] = cuda::exp2_fast(top_[half] - from);
+      const float largest = flash::largest_of_row(fmaxf(tops[2 * half], tops[2 * half + 1]));
+      const float top = fmaxf(top_[half], largest * factor_);
+      from[half] = top == -INFINITY ? 0 : top;
+      keep[half] = cuda::exp2_fast(top_[half] - from[half]);
       top_[half] = top;
-      total_[half] *= keep[half];
-#pragma unroll
-      for (int i = 0; i < S::kKeys / 2; ++i)
-        if (i / 2 % 2 == half) {
-          scores[i] = cuda::exp2_fast(fmaf(scores[i], factor_, -from));
-          total_[half] += scores[i];
-        }
     }
+#pragma unroll
+    for (int i = 0; i < S::kKeys / 2; ++i) {
+      scores[i] = cuda::exp2_fast(fmaf(scores[i], factor_, -from[i / 2 % 2]));
+      parts[i % 4] += scores[i];
+    }
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+      total_[half] = fmaf(total_[half], keep[half], parts[2 * half] + parts[2 * half + 1]);
   }
   /// Scores of keys that a row does not see become -inf. Score i is of key i / 4 * 8 + lane % 4 * 2
   /// + i % 2, row i / 2 % 2. Most keys are seen by all rows: some at a time, that is asked first.
