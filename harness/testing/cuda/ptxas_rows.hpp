@@ -145,9 +145,8 @@ inline std::string print_tables(const std::vector<KernelRow>& rows, const std::s
     if (std::any_of(rows.begin(), rows.end(),
                     [&, a = architecture](const KernelRow& row) { return row.architecture == a; }))
       text += std::string("\n## What a multiprocessor holds: ") + name +
-              "\n\nShared memory of a block is static and dynamic, of `attend_windows` without the "
-              "terms of a problem's windows, "
-              "which come on top.\n" +
+              "\n\nShared memory of a block is static and dynamic; `attend_windows` and "
+              "`attend_patches` have tables of a problem's windows on top.\n" +
               "Blocks by the formula in impls/testing/cuda/occupancy.hpp.\n\n" +
               print_residency(rows, architecture, on);
   return text;
