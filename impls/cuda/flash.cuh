@@ -145,6 +145,12 @@ struct RowPair {
   float top[2], total[2];  // largest logit in base 2, sum of 2^(logit - top) over this lane's keys
 };
 
+/// A term as it is added to logits in base 2. A finite one stays finite; fmaxf would drop NaN.
+ATTEST_HD inline float in_base_2(float term) {
+  const float scaled = term * kLog2E;
+  return term != -INFINITY && scaled < -kLargest ? -kLargest : scaled;
+}
+
 /// What is added to the logits of pairs inside one window of a grid: a table of one head's relative
 /// bias, and for each place of the window where its row and column stand in that table; what is
 /// above 16 bits differs where rolling alone brought two together.
@@ -154,11 +160,6 @@ struct WindowTerms {
   int64_t first;       // place of the window
   int centre;
   float shift_bias;
-  __device__ float operator()(int64_t i, int64_t j) const {
-    const int query = codes[i - first], key = codes[j - first];
-    return table[(query & 0xffff) - (key & 0xffff) + centre] +
-           (query >> 16 != key >> 16 ? shift_bias : 0);
-  }
 };
 
 /// What a block computes: kRows rows from `first` on of sequence b, where row r is query r / pack
@@ -440,27 +441,46 @@ class Block {
   }
 
   __device__ void make_terms(int tile) {
+    if constexpr (S::kWindow)
+      make_window_terms(tile);
+    else
+      make_pair_terms(tile);
+    __syncthreads();
+  }
+  /// Each thread has one key, and so its code once.
+  __device__ void make_window_terms(int tile) {
+    static_assert(S::kThreads % S::kKeys == 0);
+    const WindowTerms& window = *task_.window;
+    const int key = static_cast<int>(threadIdx.x) % S::kKeys,
+              in_window = static_cast<int>(first_key(tile) - window.first) + key,
+              rows = static_cast<int>(task_.past - task_.first);
+    const int* const queries = window.codes + (task_.first - window.first);
+    const bool seen = first_key(tile) + key < past_key_;
+    const int key_code = seen ? window.codes[in_window] : 0,
+              from = window.centre - (key_code & 0xffff);
+#pragma unroll 4
+    for (int row = static_cast<int>(threadIdx.x) / S::kKeys; row < S::kRows;
+         row += S::kThreads / S::kKeys) {
+      float added = -INFINITY;
+      if (seen && row < rows) {
+        const int query_code = queries[row];
+        added = in_base_2(window.table[(query_code & 0xffff) + from] +
+                          (query_code >> 16 != key_code >> 16 ? window.shift_bias : 0));
+      }
+      terms_[row * S::kKeys + key] = added;
+    }
+  }
+  __device__ void make_pair_terms(int tile) {
     const attest::Softmax<T> a = views();
 #pragma unroll 1
     for (int index = static_cast<int>(threadIdx.x); index < S::kRows * S::kKeys;
          index += S::kThreads) {
       const int64_t row = task_.first + index / S::kKeys, i = query_of(row),
                     j = first_key(tile) + index % S::kKeys;
-      float added = -INFINITY;
-      if (row < task_.past && i < a.length_q(task_.b) && j < past_key_) {
-        if constexpr (S::kWindow)
-          added = (*task_.window)(i, j);
-        else
-          added = a.pair_term(task_.b, head_of(row), i, j);
-        if (added != -INFINITY) {
-          added *= kLog2E;
-          // A finite bias stays finite; fmaxf would drop NaN.
-          added = added < -kLargest ? -kLargest : added;
-        }
-      }
-      terms_[index] = added;
+      terms_[index] = row < task_.past && i < a.length_q(task_.b) && j < past_key_
+                          ? in_base_2(a.pair_term(task_.b, head_of(row), i, j))
+                          : -INFINITY;
     }
-    __syncthreads();
   }
   __device__ float& term(int m, int half, int key) const {
     return terms_[((warp_ * S::kPerWarp + m) * 16 + lane_ / 4 + half * 8) * S::kKeys + key];

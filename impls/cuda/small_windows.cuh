@@ -70,12 +70,6 @@ struct SmallWork {
   uint64_t round_lower, round_right;
 };
 
-/// A term as it is added to logits in base 2: a finite one stays finite.
-ATTEST_HD inline float in_base_2(float term) {
-  const float scaled = term * kLog2E;
-  return term >= -kLargest && scaled < -kLargest ? -kLargest : scaled;
-}
-
 template <class T, class S>
 class SmallWindows {
  public:
