@@ -96,45 +96,74 @@ __global__ void __launch_bounds__(
   }
 }
 
-constexpr int kMergeWarps = 4;
+constexpr int kMergeWarps = 4, kMergeThreads = 32 * kMergeWarps;
 
-/// Merges what the splits of a row left: a warp a row.
+/// What `join` makes of a value of each thread of a block of kMergeWarps warps.
+template <class Join>
+__device__ float of_all_threads(float x, const Join& join) {
+  __shared__ float of_warps[kMergeWarps];
+  for (int step = 16; step > 0; step /= 2) x = join(x, __shfl_xor_sync(0xffffffff, x, step));
+  __syncthreads();  // all have read what was there before
+  if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = x;
+  __syncthreads();
+  x = of_warps[0];
+#pragma unroll
+  for (int warp = 1; warp < kMergeWarps; ++warp) x = join(x, of_warps[warp]);
+  return x;
+}
+
+/// Merges what the splits of a row left: a block a row. Its threads share out the splits, so that
+/// what they read is all under way at once.
 template <class T>
-__global__ void __launch_bounds__(32 * kMergeWarps)
+__global__ void __launch_bounds__(kMergeThreads)
     merge(const attest_problem* problem, const __grid_constant__ cuda::Data data, const Work work) {
+  constexpr int kMostChannels = 256;
+  constexpr float kNothing = -1;
+  __shared__ float weights[split::kMost];  // of splits; kNothing: it has no key
+  __shared__ float sums[kMergeWarps][kMostChannels];
+  cuda::wait_for_launch_before();
   const attest::Softmax<T> a(*problem, data.at);
   const Partials partials{a.p, work.splits, work.partial};
   const int64_t rows = a.p.batch * a.p.num_heads * a.p.seq_len_q;
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  for (int64_t row = int64_t{blockIdx.x} * kMergeWarps + threadIdx.x / 32; row < rows;
-       row += int64_t{gridDim.x} * kMergeWarps) {
+  const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp = thread / 32,
+            channels = static_cast<int>(a.p.head_dim_v);
+  for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     const int64_t i = row % a.p.seq_len_q, h = row / a.p.seq_len_q % a.p.num_heads,
                   b = row / a.p.seq_len_q / a.p.num_heads;
     if (i >= a.rows(b)) continue;
     const int64_t at = partials.at(b, h, i, 0);
     Part whole{-INFINITY, 0};
-    for (int s = 0; s < work.splits; ++s)
-      if (partials.part(at + s).total != 0) whole.top = fmaxf(whole.top, partials.part(at + s).top);
-    const auto weight = [&](int s) {
-      return cuda::exp2_fast(partials.part(at + s).top - whole.top);
-    };
-    for (int s = 0; s < work.splits; ++s)
-      if (partials.part(at + s).total != 0) whole.total += partials.part(at + s).total * weight(s);
-    const float top = whole.top,
-                keep = cuda::planted(cuda::Bug::kSinkDropped) ? 1 : join_sink(a, h, whole);
-    const attest::Cell cell = a.query(b, i);
-    for (int64_t d = lane; d < a.p.head_dim_v; d += 32) {
+    for (int s = thread; s < work.splits; s += kMergeThreads)
+      if (const Part part = partials.part(at + s); part.total != 0)
+        whole.top = fmaxf(whole.top, part.top);
+    whole.top = of_all_threads(whole.top, [](float x, float y) { return fmaxf(x, y); });
+    for (int s = thread; s < work.splits; s += kMergeThreads) {
+      const Part part = partials.part(at + s);
+      weights[s] = part.total != 0 ? cuda::exp2_fast(part.top - whole.top) : kNothing;
+      if (part.total != 0) whole.total += part.total * weights[s];
+    }
+    whole.total = of_all_threads(whole.total, [](float x, float y) { return x + y; });
+    const float keep = cuda::planted(cuda::Bug::kSinkDropped) ? 1 : join_sink(a, h, whole);
+    for (int d = lane; d < channels; d += 32) {
       float sum = 0;
-      for (int s = 0; s < work.splits; ++s)
-        if (partials.part(at + s).total != 0)
-          sum += cuda::scaled(partials.sums(at + s)[d],
-                              cuda::exp2_fast(partials.part(at + s).top - top));
+#pragma unroll 8
+      for (int s = warp; s < work.splits; s += kMergeWarps)
+        if (weights[s] != kNothing) sum += cuda::scaled(partials.sums(at + s)[d], weights[s]);
+      sums[warp][d] = sum;
+    }
+    __syncthreads();
+    const attest::Cell cell = a.query(b, i);
+    for (int d = thread; d < channels; d += kMergeThreads) {
+      float sum = 0;
+#pragma unroll
+      for (int n = 0; n < kMergeWarps; ++n) sum += sums[n][d];
       a.o(cell.batch, h, cell.row, d) =
           whole.total == 0 ? 0 : cuda::scaled(sum, keep / whole.total);
     }
-    if (a.lse && lane == 0)
+    if (a.lse && thread == 0)
       a.lse(cell.batch, h, cell.row) =
           whole.total == 0 ? -INFINITY : whole.top * kLn2 + logf(whole.total);
+    __syncthreads();  // before the next row
   }
 }
 
@@ -277,10 +306,12 @@ class Flash {
             S::kThreads, S::kSharedBytes, stream, problem, data, work);
       cuda::launch(attend<T, S>, cuda::grid(work.blocks), S::kThreads, S::kSharedBytes, stream,
                    problem, data, work);
-      const int64_t rows = p.batch * p.num_heads * p.seq_len_q;
-      if (work.splits > 1)
-        cuda::launch(merge<T>, cuda::grid((rows + kMergeWarps - 1) / kMergeWarps), 32 * kMergeWarps,
-                     0, stream, problem, data, work);
+      if (work.splits == 1) return;
+      const unsigned rows = cuda::grid(p.batch * p.num_heads * p.seq_len_q);
+      if (plan.capability_ >= 90)
+        cuda::launch_early(merge<T>, rows, kMergeThreads, 0, stream, problem, data, work);
+      else
+        cuda::launch(merge<T>, rows, kMergeThreads, 0, stream, problem, data, work);
     }
   };
 
@@ -305,7 +336,7 @@ class Flash {
   }
 
   cuda::DeviceProblem device_problem_;
-  const int shared_bytes_;
+  const int shared_bytes_, capability_ = cuda::capability();
   Work work_;
   std::optional<OnSm90> on_sm90_;
 };
