@@ -74,7 +74,7 @@ __device__ __noinline__ void find_task(const attest_problem& problem, const cuda
   if (!work.odd) return;
   const int64_t row_blocks = (a.p.seq_len_q + 15) / 16, first = task.first / 16;
   bool odd = false;
-  for (int64_t n = first; n < min(first + S::kRows / 16, row_blocks); ++n)
+  for (int64_t n = first; n < min(first + S::kRows / 16, (task.past + 15) / 16); ++n)
     odd |= work.odd[pair * row_blocks + n] != 0;
   if (!odd) task.past = 0;
 }

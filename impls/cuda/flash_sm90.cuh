@@ -381,22 +381,21 @@ class Consumer {
     float scores[S::kKeys / 2], sums[S::kDim / 2];
     uint32_t weights[S::kKeys / 16][4];
     float keep[2];
-    begin(sums);
-    multiply_keys(scores);
-    sm90::wait_products<0>();
-    sm90::pin(scores);
-    release_keys(0);
-    weigh(0, scores, keep);
-    pack(scores, weights);
+    start(scores, weights, sums);
 #pragma unroll 1
     for (int tile = 1;; ++tile) {  // of keys
       const Task before = task_;
       const bool first = S::kOneTile || tile == task_.tiles;
       if (first) {
         slot_.advance();
+        if (!kAhead) finish(before, weights, sums);
         take();
-        if (task_.last) return finish(before, weights, sums);
+        if (task_.last) return kAhead ? finish(before, weights, sums) : void();
         tile = 0;
+        if (!kAhead) {
+          start(scores, weights, sums);
+          continue;
+        }
       }
       sm90::wait_named(kTurn + group_, 2 * kWarpgroup);
       sm90::pin(scores);
@@ -407,7 +406,7 @@ class Consumer {
       if (!cuda::planted(Bug::kScoresNotWaited)) sm90::wait_products<1>();
       sm90::pin(scores);
       if (!cuda::planted(Bug::kKeysGivenBackEarly)) release_keys(tile);
-      if (first) {
+      if (kAhead && first) {
         sm90::wait_products<0>();
         sm90::pin(sums);
         release_values();
@@ -434,6 +433,9 @@ class Consumer {
 
  private:
   static constexpr int kTurn = 1;  // named barriers kTurn + group
+  /// Whether a task's last values and the next one's first keys are multiplied together. An H100
+  /// gained 8 % by it at head_dim 64, and lost 4 % at 128.
+  static constexpr bool kAhead = S::kDim <= 64;
 
   /// The next task that has keys, or the last. Tiles whose rows see no key are written at once.
   __device__ void take() {
@@ -453,6 +455,19 @@ class Consumer {
       write_zeros();
       slot_.advance();
     }
+  }
+  /// The first keys of a task, by themselves.
+  __device__ void start(float (&scores)[S::kKeys / 2], uint32_t (&weights)[S::kKeys / 16][4],
+                        float (&sums)[S::kDim / 2]) {
+    float keep[2];  // of nothing
+    begin(sums);
+    sm90::pin(scores);
+    multiply_keys(scores);
+    sm90::wait_products<0>();
+    sm90::pin(scores);
+    release_keys(0);
+    weigh(0, scores, keep);
+    pack(scores, weights);
   }
   __device__ void begin(float (&sums)[S::kDim / 2]) {
 #pragma unroll
@@ -656,8 +671,9 @@ __global__ void __launch_bounds__(S::kThreads, 1)
 
 // --- On the host ---
 
-/// Whether blocks are through with tiles of 192 rows about as early as with those of 128, of which
-/// the last turn is shared out more evenly.
+/// Whether blocks are through with tiles of 192 rows as early as with those of 128, of which the
+/// last turn is shared out more evenly. An H100 took 2.04 ms and 2.34 ms for the same rows (16
+/// heads of 16,384 tokens).
 inline bool suits_192_rows(const attest_problem& problem) {
   const auto& p = attest::params<attest_softmax_params>(problem);
   const auto lasts = [&](int64_t rows) {
@@ -665,7 +681,7 @@ inline bool suits_192_rows(const attest_problem& problem) {
                   blocks = cuda::multiprocessors();
     return static_cast<double>((tiles + blocks - 1) / blocks * rows);
   };
-  return lasts(192) <= 1.06 * lasts(128);
+  return lasts(192) <= 1.13 * lasts(128);
 }
 
 /// Calls body(T(), S()) with the element, of 16 bits, and the shape for a problem.
@@ -752,8 +768,9 @@ class Attend {
                                     << 39;  // elements: of 32 bits, and what a map may have
     const auto& p = attest::params<attest_softmax_params>(problem);
     if (problem.tensor[ATTEST_Q].dtype == ATTEST_F32) return false;
-    if (cuda::capability() != 90 || p.softmax_scale <= 0 || p.seq_len_q < kFewestRows ||
-        std::abs(p.diagonal_offset) >= kFar)
+    // ATTEST_CUDA_CAPABILITY does not give a newer device these instructions
+    if (cuda::capability() != 90 || cuda::attribute(cudaDevAttrComputeCapabilityMajor) != 9 ||
+        p.softmax_scale <= 0 || p.seq_len_q < kFewestRows || std::abs(p.diagonal_offset) >= kFar)
       return false;
     for (const int32_t role : {ATTEST_Q, ATTEST_K, ATTEST_V})
       for (int axis = 0; axis < 4; ++axis) {
