@@ -255,6 +255,16 @@ std::shared_ptr<Attention> attention_for(const attest_problem& problem) {
   return kept[std::move(key)] = made;
 }
 
+/// Whether its elements lie one behind the other, or it is not there.
+bool is_dense(const attest_tensor& tensor) {
+  int64_t elements = 1;
+  for (int axis = tensor.rank - 1; axis >= 0; --axis) {
+    if (tensor.dim[axis] > 1 && tensor.stride[axis] != elements) return false;
+    elements *= tensor.dim[axis];
+  }
+  return true;
+}
+
 class Cudnn {
  public:
   static constexpr attest::Info kInfo = {
@@ -277,6 +287,8 @@ class Cudnn {
     if (problem.tensor[ATTEST_PAGE_TABLE].dtype != ATTEST_NONE &&
         problem.tensor[ATTEST_SEQ_LENS_KV].dtype == ATTEST_NONE)
       return "pages without lengths";
+    for (const int role : {ATTEST_SINKS, ATTEST_SEQ_LENS_Q, ATTEST_SEQ_LENS_KV, ATTEST_PAGE_TABLE})
+      if (!is_dense(problem.tensor[role])) return "sinks, lengths or pages with strides";
     for (const int stage : {ATTEST_SOFTMAX_QK, ATTEST_SOFTMAX_PV})
       support.stage[stage].dtype = problem.tensor[ATTEST_Q].dtype;
     try {

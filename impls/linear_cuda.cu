@@ -139,9 +139,11 @@ class Linear {
       support.stage[ATTEST_LINEAR_FEATURES] = {ATTEST_3XTF32,
                                                linear_mma::kPhiError<decltype(element)>};
       support.stage[ATTEST_LINEAR_STATE].dtype = ATTEST_3XTF32;
-      // Keys that a product sums, folds that a warp adds, warps, chunks
-      support.sum_chain =
-          Mma::Keys::kFold + work.chunk / Mma::Keys::kFold + linear_mma::kWarps + work.chunks;
+      // Of S: keys that a product sums, folds that a warp adds. Of z: keys that a lane adds, of
+      // which four share those of a warp. Then warps and chunks.
+      const int64_t of_state = Mma::Keys::kFold + work.chunk / Mma::Keys::kFold,
+                    of_z = work.chunk / (4 * (work.key_team / Mma::Keys::kGroup));
+      support.sum_chain = std::max(of_state, of_z) + linear_mma::kWarps + work.chunks;
       if (!Mma::takes_whole_heads(p)) needs(work.chunks, Mma::Keys::kState);
     });
     if (on_tensor_cores) return nullptr;
@@ -228,7 +230,7 @@ class Linear {
   template <class Kernel, class... Arguments>
   void launch_next(Kernel kernel, unsigned blocks, int threads, size_t shared_bytes,
                    cudaStream_t stream, const Arguments&... arguments) const {
-    if (device_.capability >= 90)
+    if (cuda::may_begin_early(kernel))
       cuda::launch_early(kernel, blocks, threads, shared_bytes, stream, arguments...);
     else
       cuda::launch(kernel, blocks, threads, shared_bytes, stream, arguments...);

@@ -188,27 +188,18 @@ class Window {
     const bool small = at_small_launch(problem, capability_, [&](auto element, auto shape) {
       using S = decltype(shape);
       plan_small<S>();
-      cuda::check(
-          cudaFuncSetAttribute(attend_small_windows<decltype(element), S>,
-                               cudaFuncAttributeMaxDynamicSharedMemorySize, S::kSharedBytes),
-          "cudaFuncSetAttribute");
+      allow(attend_small_windows<decltype(element), S>, S::kSharedBytes);
     });
     const bool patches =
         at_patch_launch(problem, capability_, shared_bytes_, [&](auto element, auto shape) {
           using S = decltype(shape);
           plan_patches<S>();
-          cuda::check(cudaFuncSetAttribute(attend_patches<decltype(element), S>,
-                                           cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                           static_cast<int>(S::kSharedBytes + patch_bytes(given))),
-                      "cudaFuncSetAttribute");
+          allow(attend_patches<decltype(element), S>, shared_bytes_ - S::kOwnBytes);
         });
     if (small || patches) return;
     at_launch(problem, shared_bytes_, [&](auto element, auto shape) {
       using S = decltype(shape);
-      cuda::check(cudaFuncSetAttribute(attend_windows<decltype(element), S>,
-                                       cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                       static_cast<int>(S::kSharedBytes + own_bytes(work_))),
-                  "cudaFuncSetAttribute");
+      allow(attend_windows<decltype(element), S>, shared_bytes_ - S::kOwnBytes);
     });
   }
 
@@ -239,6 +230,14 @@ class Window {
   }
 
  private:
+  /// Lets a kernel have so many bytes of dynamic shared memory, in the launches of every plan: as
+  /// many as any of them may need.
+  template <class Kernel>
+  static void allow(Kernel kernel, int bytes) {
+    cuda::check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+                "cudaFuncSetAttribute");
+  }
+
   static constexpr int64_t kMostPlaces = 1024, kFewRows = 32, kMostInt = INT32_MAX,
                            kMostKeyRows = 4096;
   /// Pairs have terms, or may, or a softcap.

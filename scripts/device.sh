@@ -335,11 +335,14 @@ problems=(
   "softmax dtype=f16 batch=2 num_heads=40 $long_keys head_dim=64 seq_lens_kv window_right=0 lse"
   "softmax dtype=f16 num_heads=3 seq_len_q=196 head_dim=32 grid_height=14 grid_width=14 $swin"
   'linear dtype=f16 num_heads=2 seq_len_q=400 head_dim=64'
+  'softmax dtype=f16 num_heads=2 seq_len_q=330 head_dim=16 patch_size=150 order'
   "softmax dtype=bf16 num_heads=80 $long_keys head_dim=128"
   "softmax dtype=f32 num_heads=2 seq_len_q=61 head_dim=32 $masks softcap=20"
   "softmax dtype=f16 batch=2 num_heads=2 seq_len_q=1 seq_len_kv=512 head_dim=64 $pages"
   'softmax dtype=f16 batch=3 num_heads=2 seq_len_q=96 head_dim=64 cu_seqlens_q cu_seqlens_kv'
-  "softmax dtype=bf16 num_heads=4 num_kv_heads=2 $long_keys head_dim=128 window_right=0 diagonal=1")
+  "softmax dtype=bf16 num_heads=4 num_kv_heads=2 $long_keys head_dim=128 window_right=0 diagonal=1"
+  'linear dtype=f16 batch=8 seq_len_q=40 head_dim=16'
+  'linear dtype=bf16 seq_len_q=70 head_dim=128')
 # A machine's own compute-sanitizer fits its driver best.
 find_checker() {
   local candidate

@@ -97,6 +97,14 @@ void launch_early(void (*kernel)(Parameters...), unsigned blocks, int threads, s
   launch(kernel, blocks, threads, shared_bytes, stream, arguments...);
 #endif
 }
+/// Whether a kernel waits for the launch before it: what is compiled from code for an older device
+/// than sm_90 does not.
+template <class Kernel>
+bool may_begin_early(Kernel kernel) {
+  cudaFuncAttributes attributes;
+  check(cudaFuncGetAttributes(&attributes, kernel), "cudaFuncGetAttributes");
+  return attributes.ptxVersion >= 90;
+}
 /// Until the launch before this one is over and what it wrote is there.
 __device__ inline void wait_for_launch_before() {
 #if __CUDA_ARCH__ >= 900

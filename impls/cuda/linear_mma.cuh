@@ -77,7 +77,10 @@ struct QueryShape : Shape<kDimension, kBytes> {
   using Base = Shape<kDimension, kBytes>;
   static constexpr int kRowTiles = kDimension <= 64 ? 2 : 1,
                        kKeys = 16 * kRowTiles;  // queries of a tile
-  static constexpr int kStages = 2, kFold = 2;  // steps of 8 channels that are summed first
+  /// Steps of 8 channels that are summed first. With four of them and two blocks a multiprocessor
+  /// instead of three, 64 channels of 16 bits took 108 us instead of 124 on an H100 (40,000 tokens,
+  /// 8 heads).
+  static constexpr int kStages = 2, kFold = kDimension >= 64 && kBytes == 2 ? 4 : 2;
   static constexpr int kSteps = kDimension / 8;
   static constexpr int kStageBytes = kKeys * Base::kRowBytes;
   static constexpr int kOperandBytes = kDimension * Base::kTile * 8,  // S, split into two tf32
@@ -86,7 +89,7 @@ struct QueryShape : Shape<kDimension, kBytes> {
     return states * kStateBytes + kWarps * kStages * kStageBytes;
   }
   static constexpr int kSharedBytes = shared_bytes(1);
-  static constexpr int kResident = kDimension <= 16 ? 4 : kDimension * kBytes <= 128 ? 3 : 2;
+  static constexpr int kResident = kDimension <= 16 ? 4 : kDimension <= 32 ? 3 : 2;
   using OfQ = Share<kDimension, kBytes, 4>;
   using OfO = Share<Base::kTile, kBytes, 4>;
 

@@ -16,6 +16,7 @@ struct MatmulPlan {
   /// A step is three or four launches. Of more than about a thousand, a launch queue is full, and
   /// the host waits for the device in the middle of a run.
   static constexpr int64_t kMostSteps = 128;
+  static constexpr int64_t kMostBytes = int64_t{8} << 30;  // of a step, to have fewer steps
 
   /// What one problem has: `all_heads` heads, of which one call may take `most_heads`; a head has
   /// seq_len_q rows of seq_len_kv scores.
@@ -23,12 +24,14 @@ struct MatmulPlan {
     int64_t all_heads, most_heads, seq_len_q, seq_len_kv;
   };
   /// A step takes whole heads where these fit into `bytes`, else rows of one head, at least one. It
-  /// takes more than `bytes` where there would be more than about kMostSteps of them otherwise.
+  /// takes more than `bytes`, but not than kMostBytes, where there would be more than about
+  /// kMostSteps of them otherwise.
   MatmulPlan(const Sizes& sizes, int64_t weight_bytes, int64_t bytes) {
     const auto [all_heads, most_heads, seq_len_q, seq_len_kv] = sizes;
     row_stride = (seq_len_kv + kRowMultiple - 1) / kRowMultiple * kRowMultiple;
     const int64_t row_bytes = row_stride * (int64_t{sizeof(float)} + weight_bytes);
-    const int64_t most_bytes = std::max(bytes, row_bytes * seq_len_q * all_heads / kMostSteps);
+    const int64_t most_bytes =
+        std::max(bytes, std::min(row_bytes * seq_len_q * all_heads / kMostSteps, kMostBytes));
     rows = std::clamp(most_bytes / row_bytes, int64_t{1}, seq_len_q);
     heads = rows < seq_len_q
                 ? 1

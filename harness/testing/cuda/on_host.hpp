@@ -386,9 +386,15 @@ inline cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream
 }
 inline cudaError_t cudaGetLastError() { return cudaSuccess; }
 inline const char* cudaGetErrorString(cudaError_t) { return "no error"; }
+/// Bytes of dynamic shared memory that launches of a kernel may ask for. Whoever asked last
+/// decides, for all that launch it.
+inline std::map<const void*, int>& allowed_shared_bytes() {
+  static std::map<const void*, int> allowed;
+  return allowed;
+}
 template <class Kernel>
-cudaError_t cudaFuncSetAttribute(Kernel, int, int) {
-  return cudaSuccess;
+cudaError_t cudaFuncSetAttribute(Kernel kernel, int, int bytes) {
+  return allowed_shared_bytes()[reinterpret_cast<const void*>(kernel)] = bytes, cudaSuccess;
 }
 
 using std::max, std::min;
@@ -472,6 +478,10 @@ void launch(void (*kernel)(Parameters...), unsigned blocks, int threads, size_t 
   on_host::is_before_sm80() = on_host::capability() < 80;
   if (shared_bytes > static_cast<size_t>(on_host::most_shared_bytes()))
     on_host::refuse("more shared memory than a block may have");
+  const auto allowed = allowed_shared_bytes().find(reinterpret_cast<const void*>(kernel));
+  if (shared_bytes >
+      static_cast<size_t>(allowed == allowed_shared_bytes().end() ? 48 << 10 : allowed->second))
+    on_host::refuse("more shared memory than cudaFuncSetAttribute has allowed the kernel");
   on_host::Block block(threads, shared_bytes);
   const std::function<void()> body = [&] { kernel(arguments...); };
   for (unsigned index = 0; index < blocks; ++index) block.run(index, blocks, body);
@@ -481,6 +491,10 @@ template <class Kernel, class... Arguments>
 void launch_early(Kernel kernel, unsigned blocks, int threads, size_t shared_bytes,
                   cudaStream_t stream, const Arguments&... arguments) {
   launch(kernel, blocks, threads, shared_bytes, stream, arguments...);
+}
+template <class Kernel>
+bool may_begin_early(Kernel) {
+  return on_host::capability() >= 90;
 }
 inline void wait_for_launch_before() {}
 inline void let_next_launch_begin() {}
