@@ -2,6 +2,7 @@
 # Plants bugs in CUDA kernels on a device and says which check catches each. First it tries every
 # problem without a bug, which must pass.
 #   scripts/device_mutants.sh [--only NUMBERS] [--seconds N] ATTEST FOLDER [CHECKER]
+#   scripts/device_mutants.sh --problems   prints the problems, one a line
 #     --only 3,5   only these bugs, by their numbers in impls/cuda/device_problem.cuh
 #     --seconds N  begins with no other bug after N seconds (default: 120)
 #     FOLDER       has the plugins KERNEL_planted.so
@@ -9,20 +10,21 @@
 # Exit codes: 0; 1 if a bug got away, or a kernel without a bug fails, and it is named; 64 for wrong
 # arguments.
 set -euo pipefail
-only= limit=120
+only= limit=120 print_problems=no
 while [[ ${1:-} == --* ]]; do
   case $1 in
     --only) only=,${2:?}, ;;
     --seconds) limit=${2:?} ;;
+    --problems) print_problems=yes; break ;;
     *) break ;;
   esac
   shift 2
 done
-if (($# < 2 || $# > 3)) || [[ ! -x $1 || ! -d $2 ]]; then
-  sed -n '4,10p' "$0" >&2
+if [[ $print_problems == no ]] && { (($# < 2 || $# > 3)) || [[ ! -x $1 || ! -d $2 ]]; }; then
+  sed -n '4,11p' "$0" >&2
   exit 64
 fi
-attest=$1 folder=$2 checker=${3:-}
+attest=${1:-} folder=${2:-} checker=${3:-}
 
 # The problems. `tiles` has too many heads for kernels to split the keys. `apart` has a row beyond
 # 2^31 elements. Those from `hopper` on have tiles of rows for at least half of the multiprocessors;
@@ -30,7 +32,7 @@ attest=$1 folder=$2 checker=${3:-}
 tiles='softmax dtype=f16 batch=50 num_heads=12 seq_len_q=20 seq_len_kv=200 head_dim=64 lse'
 few_tiles='softmax dtype=f16 num_heads=2 seq_len_q=120 seq_len_kv=300 head_dim=64 softcap=30'
 splits='softmax dtype=f16 num_heads=2 seq_len_q=3 seq_len_kv=700 head_dim=64 sinks lse'
-apart='softmax dtype=f16 seq_len_q=40 seq_len_kv=20 head_dim=64 k.strides=0,0,134217728,1'
+apart='softmax dtype=f16 seq_len_q=40 seq_len_kv=20 head_dim=64 k.strides=[0,0,134217728,1]'
 linear='linear dtype=f32 num_heads=2 seq_len_q=40 seq_len_kv=1100 head_dim=32'
 windows='softmax dtype=f16 batch=64 num_heads=8 seq_len_q=192 head_dim=16'
 windows+=' grid_height=12 grid_width=16 window_height=4 window_width=4 shift_y=2 shift_bias=-100'
@@ -49,8 +51,8 @@ padded='softmax dtype=bf16 batch=2 num_heads=80 seq_len_q=80 seq_len_kv=300 head
 #   10 and 24: infinities whose weight is 0, which no fill has (but
 #     harness/testing/cuda/extremes_test.cpp);
 #   12: a device's compiler undoes it;
-#   20 to 23 of flash_cuda: in the products of sm_75 and of f32. Its kernels planted here, for 16-bit
-#     elements on sm_80 and up, have no such products;
+#   20 to 23 of flash_cuda: in the products of sm_75 and of f32. Its kernels planted here, for
+#     16-bit elements on sm_80 and up, have no such products;
 #   25 and 26: in the launches of sm_90 one after another; what they leave shows in the tests;
 #   27, 28 and 30: in the kernels of window_cuda for narrow heads, which are not planted here.
 bugs=(
@@ -76,6 +78,10 @@ bugs=(
   "18|padding multiplied|flash_cuda|90|judge|$padded|--relations all"
   "19|no fence after padding became 0|flash_cuda|90|timing|$padded|--relations all"
 )
+if [[ $print_problems == yes ]]; then
+  for line in "${bugs[@]}"; do cut -d'|' -f6 <<<"$line"; done | sort -u
+  exit
+fi
 
 # implementation PLUGIN: a name of its implementation that the installed one does not have.
 implementation() {
