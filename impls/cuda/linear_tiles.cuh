@@ -1,14 +1,14 @@
 // Linear attention in tiles of 32 x 32 results by 64 threads with 4 x 4 each, without tensor cores:
-// for devices before sm_80, and for more channels than linear_mma.cuh takes. Each tile reads its
-// keys, values or queries again.
+// for devices before sm_80, and for what linear_mma.cuh does not take: more channels, rows that are
+// no aligned multiples of 16 bytes, and f32 of 65 to 128 channels where a block has no more than 99
+// KiB of shared memory. Each tile reads its keys, values or queries again.
 #pragma once
 #include "cuda/device_problem.cuh"
 
 namespace linear_tiles {
 
-constexpr int kTile = 32, kThreads = 64,
-              // Tokens and channels of a tile; threads; results of a thread on each side
-    kEach = 4;
+/// Tokens and channels of a tile; threads; results of a thread on each side.
+constexpr int kTile = 32, kThreads = 64, kEach = 4;
 constexpr int kAcross = kTile / kEach;
 static_assert(kAcross * kAcross == kThreads);
 
