@@ -308,10 +308,7 @@ class Flash {
                    problem, data, work);
       if (work.splits == 1) return;
       const unsigned rows = cuda::grid(p.batch * p.num_heads * p.seq_len_q);
-      if (plan.capability_ >= 90)
-        cuda::launch_early(merge<T>, rows, kMergeThreads, 0, stream, problem, data, work);
-      else
-        cuda::launch(merge<T>, rows, kMergeThreads, 0, stream, problem, data, work);
+      cuda::launch_early(merge<T>, rows, kMergeThreads, 0, stream, problem, data, work);
     }
   };
 
@@ -336,7 +333,7 @@ class Flash {
   }
 
   cuda::DeviceProblem device_problem_;
-  const int shared_bytes_, capability_ = cuda::capability();
+  const int shared_bytes_;
   Work work_;
   std::optional<OnSm90> on_sm90_;
 };

@@ -201,7 +201,7 @@ class Linear {
       cuda::launch(mma::sum_keys<T, typename Mma::Keys>, cuda::grid(keys), mma::kThreads,
                    Mma::Keys::kSharedBytes, stream, there, addresses, work, keys);
       linear.add(states, Mma::Keys::kState, work.chunks, heads, stream);
-      linear.launch_next(mma::read_queries<T, typename Mma::Queries>, cuda::grid(queries),
+      cuda::launch_early(mma::read_queries<T, typename Mma::Queries>, cuda::grid(queries),
                          mma::kThreads, Mma::query_shared_bytes(work.query_team), stream, there,
                          addresses, work, queries);
     }
@@ -226,19 +226,10 @@ class Linear {
     }
   };
 
-  /// Launches a kernel that begins with wait_for_launch_before().
-  template <class Kernel, class... Arguments>
-  void launch_next(Kernel kernel, unsigned blocks, int threads, size_t shared_bytes,
-                   cudaStream_t stream, const Arguments&... arguments) const {
-    if (cuda::may_begin_early(kernel))
-      cuda::launch_early(kernel, blocks, threads, shared_bytes, stream, arguments...);
-    else
-      cuda::launch(kernel, blocks, threads, shared_bytes, stream, arguments...);
-  }
   void add(float* states, int64_t size, int64_t chunks, int64_t heads, cudaStream_t stream) const {
     if (chunks > 1)
-      launch_next(add_chunks, cuda::grid((heads * size + kAddThreads - 1) / kAddThreads),
-                  kAddThreads, 0, stream, states, size, chunks, heads);
+      cuda::launch_early(add_chunks, cuda::grid((heads * size + kAddThreads - 1) / kAddThreads),
+                         kAddThreads, 0, stream, states, size, chunks, heads);
   }
 
   static linear_tiles::States in_tiles(const attest_linear_params& p) {

@@ -162,7 +162,7 @@ class Window {
                sets = (problem.features & ATTEST_WITH_VARLEN) != 0;
     if (!band && !sets && p.patch_size == 0 && p.grid_height == 0)
       return "no window, patch, grid or sets: use flash_cuda";
-    if (p.window_height * p.window_width > kMostPlaces)
+    if (p.window_height * p.window_width > kMostWindowTokens)
       return "grid windows of more than 1,024 tokens";
     if (const char* reason = why_not(problem)) return reason;
     const char* reason = nullptr;
@@ -238,12 +238,21 @@ class Window {
                 "cudaFuncSetAttribute");
   }
 
-  static constexpr int64_t kMostPlaces = 1024, kFewRows = 32, kMostInt = INT32_MAX,
+  static constexpr int64_t kMostWindowTokens = 1024, kFewRows = 32, kMostInt = INT32_MAX,
                            kMostKeyRows = 4096;
   /// Pairs have terms, or may, or a softcap.
   static constexpr uint64_t kWithTerms =
       ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS | ATTEST_WITH_SOFTCAP;
 
+  /// body(T()) with the problem's element of 16 bits; false if it has another.
+  template <class Body>
+  static bool with_16_bits(const attest_problem& problem, const Body& body) {
+    switch (problem.tensor[ATTEST_Q].dtype) {
+      case ATTEST_F16: return body(attest::Half());
+      case ATTEST_BF16: return body(attest::BFloat16());
+      default: return false;
+    }
+  }
   /// Rows that see one another and nobody else.
   static int64_t window_rows(const attest_softmax_params& p) {
     if (p.grid_height > 0) return p.window_height * p.window_width;
@@ -309,11 +318,7 @@ class Window {
         if (p.head_dim <= 64) return body(element, SmallShape<64, 64>()), true;
       return false;
     };
-    switch (problem.tensor[ATTEST_Q].dtype) {
-      case ATTEST_F16: return with(attest::Half());
-      case ATTEST_BF16: return with(attest::BFloat16());
-      default: return false;
-    }
+    return with_16_bits(problem, with);
   }
 
   /// Blocks for each head that the device holds at a time, or as few as have no more to do each.
@@ -417,11 +422,7 @@ class Window {
       if constexpr (kOnly == 0 || kOnly == 64) return fits(PatchShape<64>());
       return false;
     };
-    switch (problem.tensor[ATTEST_Q].dtype) {
-      case ATTEST_F16: return with(attest::Half());
-      case ATTEST_BF16: return with(attest::BFloat16());
-      default: return false;
-    }
+    return with_16_bits(problem, with);
   }
   template <class S>
   void plan_patches() {

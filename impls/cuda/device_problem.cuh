@@ -76,12 +76,23 @@ void launch(void (*kernel)(Parameters...), unsigned blocks, int threads, size_t 
   kernel<<<blocks, threads, shared_bytes, stream>>>(arguments...);
   check(cudaGetLastError(), "launch");
 }
-/// The same of a kernel that begins with wait_for_launch_before(): from sm_90 on, its blocks may
-/// come while those of the launch before it end.
+/// Whether a kernel waits for the launch before it: what is compiled from code for an older device
+/// than sm_90 does not.
+template <class Kernel>
+bool waits_for_launch_before(Kernel kernel) {
+  cudaFuncAttributes attributes;
+  check(cudaFuncGetAttributes(&attributes, kernel), "cudaFuncGetAttributes");
+  return attributes.ptxVersion >= 90;
+}
+/// Launches a kernel that begins with wait_for_launch_before(): from sm_90 on, its blocks may come
+/// while those of the launch before it end.
 template <class... Parameters, class... Arguments>
 void launch_early(void (*kernel)(Parameters...), unsigned blocks, int threads, size_t shared_bytes,
                   cudaStream_t stream, const Arguments&... arguments) {
 #if CUDART_VERSION >= 12030  // a graph can capture it
+  // Kernels of a plugin are compiled for the same devices: it suffices to ask once.
+  static const bool waits = waits_for_launch_before(kernel);
+  if (!waits) return launch(kernel, blocks, threads, shared_bytes, stream, arguments...);
   cudaLaunchAttribute early{};
   early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   early.val.programmaticStreamSerializationAllowed = 1;
@@ -96,14 +107,6 @@ void launch_early(void (*kernel)(Parameters...), unsigned blocks, int threads, s
 #else
   launch(kernel, blocks, threads, shared_bytes, stream, arguments...);
 #endif
-}
-/// Whether a kernel waits for the launch before it: what is compiled from code for an older device
-/// than sm_90 does not.
-template <class Kernel>
-bool may_begin_early(Kernel kernel) {
-  cudaFuncAttributes attributes;
-  check(cudaFuncGetAttributes(&attributes, kernel), "cudaFuncGetAttributes");
-  return attributes.ptxVersion >= 90;
 }
 /// Until the launch before this one is over and what it wrote is there.
 __device__ inline void wait_for_launch_before() {

@@ -8,8 +8,10 @@ namespace cuda {
 /// The scores of `heads` heads, one behind the other, times `rows` of their rows make one step.
 struct MatmulPlan {
   int64_t heads, rows;
-  int64_t row_stride;                   // elements from one row of scores, or weights, to the next
-  int64_t scores_bytes, weights_bytes;  // of a step; each a multiple of 256
+  /// A row of scores begins so many elements after the row before it; so does a row of weights.
+  int64_t row_stride;
+  /// A step's scores and weights take so much memory, in multiples of 256 bytes.
+  int64_t scores_bytes, weights_bytes;
 
   /// Fast products want rows that begin at multiples of 16 bytes.
   static constexpr int64_t kRowMultiple = 8;

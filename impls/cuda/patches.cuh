@@ -32,9 +32,10 @@ struct PatchWork {
   const int32_t* order;    // null: tokens are in the order of their patches
   int64_t order_sequence;  // elements from one sequence's to the next; 0: they share it
   int heads, heads_of_key;
-  int tokens, patch, patches, tiles;  // of a sequence; tokens; of a sequence; of rows, of a patch
-  int chunks;                         // of 8 channels, of a row
-  float scale;                        // makes a logit in base 2 of a dot product
+  int tokens, patches;  // of a sequence
+  int patch, tiles;     // of a patch: its tokens, its tiles of rows
+  int chunks;           // of a row, with 8 channels each
+  float scale;          // makes a logit in base 2 of a dot product
 };
 
 template <class T, class S>
@@ -83,9 +84,6 @@ class PatchBlock {
   static constexpr int kRowsInTurn = S::kThreads / S::kChunks,
                        kChunksOfTile = S::kKeys * S::kChunks;
   static_assert(2 * kChunksOfTile % S::kThreads == 0);
-  struct alignas(16) Chunk {
-    uint32_t words[4];
-  };
 
   __device__ uint32_t keys(int stage) const {
     return begin_ + static_cast<uint32_t>(S::kQueryBytes + stage * S::kStageBytes);

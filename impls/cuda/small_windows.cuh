@@ -34,6 +34,10 @@ struct SmallShape {
   static_assert(kKeys % 8 == 0 && kKeys <= kRows);
 };
 
+/// Eight channels of a row, which are copied at once.
+struct alignas(16) Chunk {
+  uint32_t words[4];
+};
 /// Where the rows of a tensor lie: that of sequence b, head h and token t is b * sequence + h *
 /// head + t * token bytes from `at`.
 struct RowsOf {
@@ -453,10 +457,6 @@ class SmallWindows {
                                   int64_t{tokens[turn]} * work_.lse.token) =
             tables_.lse[copied_row(turn)];
   }
-
-  struct alignas(16) Chunk {
-    uint32_t words[4];
-  };
 
   const SmallWork& work_;
   char* const shared_;  // two stages of Q, K and V, then the tables

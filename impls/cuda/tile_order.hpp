@@ -16,9 +16,9 @@ struct Tile {
 /// in groups that differ by a pair at most; of a group, the last tiles of all first: where the band
 /// is causal they have most to do.
 ///
-/// A block begins with the tile of its own number and takes the next that nobody has (Progress)
-/// whenever it is about to finish one. So blocks end together, since the last tiles of all are the
-/// shortest.
+/// Block n begins with tile n. Whenever a block is about to finish a tile, it takes the first one
+/// that no block has taken yet; Progress counts them. So blocks end together, since the last tiles
+/// of all are the shortest.
 struct Order {
   int pairs, tiles, groups;  // tiles: of a pair; all of them less than 2^30, for 32 bits are quick
                              // to divide

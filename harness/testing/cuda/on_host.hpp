@@ -492,10 +492,6 @@ void launch_early(Kernel kernel, unsigned blocks, int threads, size_t shared_byt
                   cudaStream_t stream, const Arguments&... arguments) {
   launch(kernel, blocks, threads, shared_bytes, stream, arguments...);
 }
-template <class Kernel>
-bool may_begin_early(Kernel) {
-  return on_host::capability() >= 90;
-}
 inline void wait_for_launch_before() {}
 inline void let_next_launch_begin() {}
 

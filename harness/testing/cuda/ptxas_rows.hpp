@@ -13,7 +13,9 @@
 namespace cuda {
 
 struct ShapeFacts {
-  int head_dim, tokens, shared_bytes;  // channels; tokens a tile; dynamic shared memory of a block
+  int head_dim;      // a kernel of this shape takes heads of up to so many channels
+  int tokens;        // a tile has so many of them
+  int shared_bytes;  // a block asks for so much dynamic shared memory
 };
 /// By a shape's name, without spaces.
 class Shapes {

@@ -9,9 +9,9 @@
 
 namespace attest::core::passes {
 
-/// The errors of a row that many of its keys share. Elsewhere sigma assumes that the roundings of
-/// different keys are independent. The assumption fails for neighbouring tokens of a picture, whose
-/// keys and values are nearly equal:
+/// This class computes the errors of a row that many of its keys share. Elsewhere sigma assumes
+/// that different keys are rounded independently. The assumption fails for neighbouring tokens of a
+/// picture, whose keys and values are nearly equal:
 ///
 /// - A query that is rounded by dq moves all scores together, by t_j = softmax_scale dq . k_j, and
 ///   the output by sum_j p_j t_j (v_j - o). That is a sum over channels c of dq_c C_c, with
