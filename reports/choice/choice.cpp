@@ -1,19 +1,12 @@
 #include "reports/choice/choice.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <map>
-#include <string>
 #include <tuple>
 #include <utility>
-#include <vector>
 
-#include "reports/compare/launches.hpp"
-#include "reports/escape.hpp"
+#include "reports/sizes.hpp"
 #include "reports/table.hpp"
 
 namespace attest::reports {
@@ -21,24 +14,6 @@ namespace {
 
 using core::Record;
 using core::Verdict;
-
-/// What one record says of its implementation.
-struct Finding {
-  Usable usable = Usable::kYes;
-  std::string limit;
-
-  /// Keeps the first of the most serious findings.
-  void set(Usable found, const char* what) {
-    if (found > usable) *this = {found, what};
-  }
-};
-
-/// The slowest time that was seen: what a deadline has to hold against.
-double worst_of(const core::TimeRecord& time) {
-  double worst = std::max(time.max_ns, time.cold_median_ns);
-  for (const double sample : time.cold_samples_ns) worst = std::max(worst, sample);
-  return worst;
-}
 
 void limit_memory(const core::MemoryRecord& memory, double most, Finding& finding) {
   // What was seen is the least that it takes.
@@ -54,17 +29,36 @@ void limit_time(const std::optional<core::TimeRecord>& time, double deadline, Fi
   if (worst_of(*time) > deadline) finding.set(Usable::kUnknown, "deadline");
 }
 
-Finding judge(const Record& record, const ChoiceLimits& limits) {
-  Finding finding;
-  const Verdict verdict = record.outcome.verdict();
-  if (verdict == Verdict::kSkipped) return {Usable::kUnknown, "skipped"};
-  if (verdict != Verdict::kPass) return {Usable::kNo, std::string(core::name(verdict))};
-  // An error of NaN is compared so that it rejects.
-  if (limits.max_error_ratio && !(record.max_ratio <= *limits.max_error_ratio))
-    finding.set(Usable::kNo, "accuracy");
-  if (limits.memory_bytes) limit_memory(record.memory, *limits.memory_bytes, finding);
-  if (limits.deadline_ns) limit_time(record.time, *limits.deadline_ns, finding);
-  return finding;
+/// What is known of a case that was not run: the workspace that the implementation declares, and on
+/// a CPU its estimated time.
+Finding judge_skipped(const Record& record, const ChoiceLimits& limits) {
+  if (limits.memory_bytes && double(record.memory.workspace_bytes) > *limits.memory_bytes)
+    return {Usable::kNo, "memory"};
+  if (limits.deadline_ns && record.device == "cpu" &&
+      record.estimated_ns > kEstimateFactor * *limits.deadline_ns)
+    return {Usable::kNo, "estimate"};
+  return {Usable::kUnknown, "skipped"};
+}
+
+bool is_skipped(const Record& record) { return record.outcome.verdict() == Verdict::kSkipped; }
+
+std::optional<Miss> miss_of(const Record& record, const ChoiceLimits& limits) {
+  if (!record.outcome.passes()) return std::nullopt;
+  Miss most{.limit = "", .factor = 1};
+  const auto measure = [&](const char* limit, double value, const std::optional<double>& allowed) {
+    // A factor that is not finite compares with nothing.
+    if (allowed && value / *allowed > most.factor && std::isfinite(value / *allowed))
+      most = {limit, value / *allowed};
+  };
+  measure("accuracy", record.max_ratio, limits.max_error_ratio);
+  const std::optional<double> used = used_bytes(record.memory);
+  measure("memory", used.value_or(double(record.memory.workspace_bytes)), limits.memory_bytes);
+  if (record.time && limits.deadline_ns) {
+    const core::TimeRecord& time = *record.time;
+    const bool is_slow = time.median_low_ns > *limits.deadline_ns;
+    measure("deadline", is_slow ? time.median_ns : worst_of(time), limits.deadline_ns);
+  }
+  return most.limit.empty() ? std::nullopt : std::optional(most);
 }
 
 /// One implementation with one number of threads, and its records: the last one of each problem.
@@ -95,20 +89,16 @@ std::vector<Measured> by_implementation(const ProblemRecords& problem) {
   return all;
 }
 
-/// By which factor the record's size differs: a distance on the axis of log2.
-double distance(const Record* record, int64_t tokens) {
-  const auto [less, more] = std::minmax({tokens_of(record->spec), tokens});
-  return double(more) / double(less);
-}
-
-/// The records at the nearest sizes that were measured, at or below the tokens and at or above.
+/// The records at the nearest sizes of which something is known, at or below the tokens and at or
+/// above.
 struct Neighbours {
   int64_t low = 0, high = 0;           // sizes; 0: none
   std::vector<const Record*> records;  // the nearest first
 
-  Neighbours(std::vector<const Record*> all, int64_t tokens) : records(std::move(all)) {
-    std::erase_if(records, [](const Record* record) {
-      return record->outcome.verdict() == Verdict::kSkipped;
+  Neighbours(std::vector<const Record*> all, int64_t tokens, const ChoiceLimits& limits)
+      : records(std::move(all)) {
+    std::erase_if(records, [&](const Record* record) {
+      return is_skipped(*record) && judge(*record, limits).usable == Usable::kUnknown;
     });
     for (const Record* record : records) {
       const int64_t size = tokens_of(record->spec);
@@ -120,9 +110,18 @@ struct Neighbours {
       return size != low && size != high;
     });
     std::ranges::stable_sort(records, std::less(),
-                             [&](const Record* record) { return distance(record, tokens); });
+                             [&](const Record* record) { return distance(*record, tokens); });
   }
 };
+
+/// Whether all these records are unsupported for one reason, which then does not depend on tokens.
+bool are_unsupported_alike(const std::vector<const Record*>& records) {
+  const core::Outcome& first = records.front()->outcome;
+  return first.verdict() == Verdict::kUnsupported &&
+         std::ranges::all_of(records, [&](const Record* record) {
+           return record->outcome.code == first.code && record->outcome.reason == first.reason;
+         });
+}
 
 /// What the neighbours say together.
 Finding judge(const Neighbours& near, const ChoiceLimits& limits) {
@@ -131,6 +130,7 @@ Finding judge(const Neighbours& near, const ChoiceLimits& limits) {
     return judge(*record, limits).usable == first.usable;
   });
   if (near.high == 0 && agree && first.usable == Usable::kNo) return first;
+  if (near.low == 0 && are_unsupported_alike(near.records)) return first;
   if (near.high == 0 || near.low == 0) return {Usable::kUnknown, "range"};
   return agree ? first : Finding{Usable::kUnknown, "between"};
 }
@@ -140,7 +140,7 @@ Candidate candidate_of(Measured measured, std::optional<int64_t> tokens,
   Candidate candidate{.impl = std::move(measured.impl), .threads = measured.threads};
   Finding finding;
   if (tokens) {
-    Neighbours near(measured.records, *tokens);
+    Neighbours near(measured.records, *tokens, limits);
     if (!near.records.empty()) {
       finding = judge(near, limits);
       candidate.points = std::move(near.records);
@@ -152,64 +152,9 @@ Candidate candidate_of(Measured measured, std::optional<int64_t> tokens,
   }
   candidate.usable = finding.usable;
   candidate.limit = finding.limit;
+  const bool is_measured_there = finding.limit != "range" && finding.limit != "between";
+  if (is_measured_there) candidate.miss = miss_of(*candidate.points.front(), limits);
   return candidate;
-}
-
-/// The problems whose records have the same key, in the order of their first records. `identify`
-/// sets what a record's problem is, and returns whether it has one.
-template <class Identify>
-std::vector<ProblemRecords> group(const Input& input, Identify identify) {
-  std::vector<ProblemRecords> all;
-  std::map<std::tuple<std::string, std::string, std::string, std::string, std::string>, size_t> at;
-  for (const core::Results& run : input.runs) {
-    for (const Record& record : run.records) {
-      ProblemRecords one{
-          .suite = record.suite, .dtype = record.dtype, .machine = machine(run, record, "cpu")};
-      if (!identify(record, one)) continue;
-      const std::string spec = one.name.empty() ? one.spec : "";
-      const auto [found, fresh] =
-          at.try_emplace({one.suite, one.name, one.dtype, one.machine, spec}, all.size());
-      if (fresh) all.push_back(std::move(one));
-      all[found->second].records.push_back(&record);
-    }
-  }
-  return all;
-}
-
-/// "at 4,096 tokens"
-std::string at_tokens(const Record& record) {
-  return fmt::format("at {} tokens", tokens_of(record.spec));
-}
-
-/// What one record says, of a finding that is about it.
-std::string say(const Record& r, const Finding& finding, const ChoiceLimits& limits) {
-  if (finding.limit.empty())
-    return r.time ? fmt::format("meets every limit; slowest seen {}", print_time(worst_of(*r.time)))
-                  : "meets every limit; not timed";
-  if (finding.limit == "accuracy")
-    return fmt::format("its error is {} of its gate, the limit is {:g}", three_digits(r.max_ratio),
-                       *limits.max_error_ratio);
-  if (finding.limit == "time") return "it was not timed";
-  if (finding.limit == "memory") {
-    const std::optional<double> used = used_bytes(r.memory);
-    if (finding.usable == Usable::kUnknown)
-      return used ? fmt::format("not all of its memory was counted: {}", *r.memory.unseen)
-                  : "its memory was not measured";
-    return fmt::format("{} {} beyond the tensors, the limit is {}", used ? "takes" : "declares",
-                       print_bytes(used ? *used : double(r.memory.workspace_bytes)),
-                       print_bytes(*limits.memory_bytes));
-  }
-  if (finding.limit != "deadline")
-    return fmt::format("{}: {}", finding.limit, printable(r.outcome.reason));
-  const core::TimeRecord& time = *r.time;
-  if (finding.usable == Usable::kNo)
-    return fmt::format("its median is {}, at least {}; the deadline is {}",
-                       print_time(time.median_ns), print_time(time.median_low_ns),
-                       print_time(*limits.deadline_ns));
-  return fmt::format(
-      "its median {} meets the deadline, but the slowest of {} samples took {}: run it again on a "
-      "quiet machine, or paced",
-      print_time(time.median_ns), time.samples_ns.size(), print_time(worst_of(time)));
 }
 
 /// The largest of `value` over the points; nothing if one was not timed.
@@ -225,32 +170,23 @@ std::optional<double> largest(const std::vector<const Record*>& points, Value va
 
 }  // namespace
 
-std::vector<ProblemRecords> cases(const Input& input) {
-  return group(input, [](const Record& record, ProblemRecords& problem) {
-    problem.name = record.case_name;
-    problem.spec = record.spec;
-    return true;
-  });
+double worst_of(const core::TimeRecord& time) {
+  double worst = std::max(time.max_ns, time.cold_median_ns);
+  for (const double sample : time.cold_samples_ns) worst = std::max(worst, sample);
+  return worst;
 }
 
-std::vector<ProblemRecords> families(const Input& input) {
-  return group(input, [](const Record& record, ProblemRecords& problem) {
-    problem.spec = family_of(record);
-    return !problem.spec.empty();
-  });
-}
-
-std::string title(const ProblemRecords& problem) {
-  const std::string suite = problem.suite.empty() ? "" : problem.suite + "/";
-  if (problem.name.empty())
-    return problem.suite.empty() ? problem.spec : problem.suite + ": " + problem.spec;
-  return fmt::format("{}{} {}", suite, problem.name, problem.dtype);
-}
-
-std::string family_of(const Record& record) {
-  const bool is_for_launch_cost = record.sweep && record.sweep->over.empty();
-  const bool has_tokens = tokens_of(record.spec) > 0;
-  return has_tokens && !is_for_launch_cost ? without_tokens(record.spec) : std::string();
+Finding judge(const Record& record, const ChoiceLimits& limits) {
+  if (is_skipped(record)) return judge_skipped(record, limits);
+  const Verdict verdict = record.outcome.verdict();
+  if (verdict != Verdict::kPass) return {Usable::kNo, std::string(core::name(verdict))};
+  Finding finding;
+  // An error of NaN is compared so that it rejects.
+  if (limits.max_error_ratio && !(record.max_ratio <= *limits.max_error_ratio))
+    finding.set(Usable::kNo, "accuracy");
+  if (limits.memory_bytes) limit_memory(record.memory, *limits.memory_bytes, finding);
+  if (limits.deadline_ns) limit_time(record.time, *limits.deadline_ns, finding);
+  return finding;
 }
 
 const char* name(Usable usable) {
@@ -265,6 +201,15 @@ std::optional<double> Candidate::worst_ns() const { return largest(points, worst
 
 const Candidate* Choice::best() const {
   return usable_count() == 0 ? nullptr : &candidates.front();
+}
+const Candidate* Choice::nearest_miss() const {
+  if (best()) return nullptr;
+  const Candidate* nearest = nullptr;
+  for (const Candidate& one : candidates)
+    if (one.miss && (!nearest || std::tuple(one.usable, one.miss->factor) <
+                                     std::tuple(nearest->usable, nearest->miss->factor)))
+      nearest = &one;
+  return nearest;
 }
 Usable Choice::usable() const {
   return candidates.empty() ? Usable::kUnknown : candidates.front().usable;
@@ -282,38 +227,6 @@ Choice choose(const ProblemRecords& problem, std::optional<int64_t> tokens,
     return std::tuple(one.usable, one.median_ns().value_or(INFINITY), one.impl, one.threads);
   });
   return choice;
-}
-
-std::vector<int64_t> grid(const ProblemRecords& family) {
-  int64_t fewest = 0, most = 0;
-  for (const Record* record : family.records) {
-    const int64_t tokens = tokens_of(record->spec);
-    fewest = fewest == 0 ? tokens : std::min(fewest, tokens);
-    most = std::max(most, tokens);
-  }
-  std::vector<int64_t> sizes;
-  for (int64_t size = 1; size <= most; size *= 2)
-    if (size >= fewest) sizes.push_back(size);
-  return sizes;
-}
-
-std::string why(const Candidate& candidate, std::optional<int64_t> tokens,
-                const ChoiceLimits& limits) {
-  const Record& nearest = *candidate.points.front();
-  if (candidate.limit == "range")
-    return fmt::format("measured {} {} tokens only",
-                       tokens_of(nearest.spec) < *tokens ? "up to" : "from",
-                       tokens_of(nearest.spec));
-  if (candidate.limit != "between") {
-    const std::string said = say(nearest, {candidate.usable, candidate.limit}, limits);
-    const bool is_there = !tokens || tokens_of(nearest.spec) == *tokens;
-    return is_there ? said : fmt::format("{}: {}", at_tokens(nearest), said);
-  }
-  std::vector<std::string> parts;
-  for (const Record* point : candidate.points)
-    parts.push_back(
-        fmt::format("{}: {}", at_tokens(*point), say(*point, judge(*point, limits), limits)));
-  return fmt::format("its nearest measured sizes disagree: {}", fmt::join(parts, "; "));
 }
 
 }  // namespace attest::reports

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "reports/input.hpp"
+#include "reports/choice/problems.hpp"
 
 namespace attest::reports {
 
@@ -21,41 +21,52 @@ struct ChoiceLimits {
   std::optional<double> max_error_ratio;  // share of the gate
 };
 
-/// The records of one case, or of a family: problems that differ from one another in tokens alone.
-/// All are of one machine. The input must outlive it.
-struct ProblemRecords {
-  std::string suite, name, dtype, machine;  // name: of the case; of a family, empty
-  std::string spec;  // the problem; of a family, without what gives the tokens
-  std::vector<const core::Record*> records;
-};
-
-/// The cases in the order of their first records.
-std::vector<ProblemRecords> cases(const Input& input);
-/// The families in the order of their first records. Problems without tokens are in none.
-std::vector<ProblemRecords> families(const Input& input);
-
-/// "lidar/full_32768/self f16"; of a family its spec, "lidar: softmax dtype=f16 head_dim=64".
-std::string title(const ProblemRecords& problem);
-
-/// The spec without the tokens, which the problems of a family have in common beside suite and
-/// dtype. Empty if the record is in no family: it has no tokens, or is the smallest problem of a
-/// sweep, measured for the launch cost.
-std::string family_of(const core::Record& record);
+/// How far the estimated time of a skipped case may be off: it rejects an implementation only above
+/// so many times the deadline. Estimates are the operations divided by the highest speed that the
+/// same implementation had before. On CPUs they were 2.9 times too long at most (64 timed records
+/// of the quick suites). On a GPU they were up to 98 times too long, because the first run loads
+/// the kernels; there they reject nothing.
+inline constexpr double kEstimateFactor = 10;
 
 enum class Usable { kYes, kUnknown, kNo };
 /// "usable", "undecided", "rejected".
 const char* name(Usable usable);
+
+/// What one record says of its implementation.
+struct Finding {
+  Usable usable = Usable::kYes;
+  /// What is broken, or what is not known: a verdict that is not pass, "estimate" (skipped, and far
+  /// too slow by its estimated time), "accuracy", "memory", "time" (not timed), "deadline". Empty
+  /// if it is usable.
+  std::string limit;
+
+  /// Keeps the first of the most serious findings.
+  void set(Usable found, const char* what) {
+    if (found > usable) *this = {found, what};
+  }
+};
+Finding judge(const core::Record& record, const ChoiceLimits& limits);
+
+/// The slowest time that was seen, warm or cold: what a deadline has to hold against.
+double worst_of(const core::TimeRecord& time);
+
+/// By how much an implementation that passes misses what is asked of it.
+struct Miss {
+  std::string limit;  // the one that is exceeded the most: "accuracy", "memory" or "deadline"
+  double factor = 0;  // what was measured, divided by the limit; above 1
+};
 
 /// One implementation with one number of threads.
 struct Candidate {
   std::string impl;
   int32_t threads = 1;
   Usable usable = Usable::kYes;
-  /// What the implementation breaks, or what is not known: a verdict that is not pass,
-  /// "accuracy", "memory", "time" (not timed), "deadline", "range" (more or fewer tokens than
-  /// measured), "between" (the measured sizes on both sides disagree). Empty if it is usable.
+  /// As Finding has it, or "range" (more or fewer tokens than measured), "between" (the measured
+  /// sizes on both sides disagree).
   std::string limit;
-  std::vector<const core::Record*> points;  // the measured points that decide, the nearest first
+  std::vector<const core::Record*> points;  // the records that decide, the nearest first
+  /// Of an implementation that passes at the nearest point, and breaks a limit there.
+  std::optional<Miss> miss;
 
   /// The largest median, and the slowest time seen, of the points; nothing: one was not timed.
   std::optional<double> median_ns() const, worst_ns() const;
@@ -67,6 +78,10 @@ struct Choice {
 
   /// The fastest that may be used; null: there is none.
   const Candidate* best() const;
+  /// Of those that may not be used, the one that misses its limits by the least: of the undecided,
+  /// or if they have no miss, of the rejected. Null if some may be used, or if no miss was
+  /// measured.
+  const Candidate* nearest_miss() const;
   /// kUnknown: none may be used for certain, but of some the records cannot tell.
   Usable usable() const;
   /// How many candidates may be used.
@@ -76,16 +91,10 @@ struct Choice {
 /// The answer for a case, or with `tokens` for a family at that size. Of several records of an
 /// implementation, with the same case and threads, the last one counts. Between two measured sizes
 /// both decide; where they disagree, the records cannot tell. Above the largest measured size an
-/// implementation is rejected if it is at the largest, and is otherwise undecided. Sizes that were
-/// skipped count as not measured.
+/// implementation is rejected if it is at the largest, and is otherwise undecided. Below the
+/// smallest it is rejected if it does not support the problems of that size. Sizes that were
+/// skipped count as not measured, unless what is estimated or declared of them rejects.
 Choice choose(const ProblemRecords& problem, std::optional<int64_t> tokens,
               const ChoiceLimits& limits);
-
-/// The powers of two from the fewest to the most tokens that the problems of a family have.
-std::vector<int64_t> grid(const ProblemRecords& family);
-
-/// Why a candidate of a choice may or may not be used: one sentence without its end.
-std::string why(const Candidate& candidate, std::optional<int64_t> tokens,
-                const ChoiceLimits& limits);
 
 }  // namespace attest::reports

@@ -11,6 +11,8 @@
 #include <nlohmann/json.hpp>
 
 #include "reports/choice/choice_text.hpp"
+#include "reports/choice/measuring.hpp"
+#include "reports/choice/why.hpp"
 #include "reports/testing/records.hpp"
 
 namespace attest::reports {
@@ -18,6 +20,7 @@ namespace {
 
 using core::Record;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 /// Passes in 10 ns (9 to 11, 15 at most) with 0.4 of its gate and 100 bytes, at 1,000 tokens.
 Record taken(const std::function<void(Record&)>& change = [](Record&) {}) {
@@ -146,7 +149,170 @@ TEST(Choice, NothingIsExtrapolated) {
   EXPECT_EQ(answer_of(sizes, {.deadline_ns = 1}, 999), "a undecided range");
   const Choice choice = chosen_from(sizes, 5000, {.deadline_ns = 30});
   EXPECT_THAT(why(choice.candidates[0], choice.tokens, {.deadline_ns = 30}),
-              HasSubstr("at 4000 tokens: its median is 40"));
+              HasSubstr("at 4000 tokens: median 40.0 ns, slowest 40.0 ns: the median is 1.33 times "
+                        "the deadline of 30.0 ns"));
+}
+
+/// Skipped on a CPU, where a run was estimated to take so long; declares 50 bytes of workspace.
+Record skipped(double estimated_ns, int64_t tokens = 1000) {
+  Record record = sized(tokens, 1, core::ReasonCode::kSkippedTime);
+  record.device = "cpu";
+  record.time.reset();
+  record.estimated_ns = estimated_ns;
+  record.memory = {.workspace_bytes = 50};
+  record.repro = "attest repro --impl a --inputs 'x y' --threads 2 --timeout 9s 'softmax'";
+  return record;
+}
+
+TEST(Choice, AnEstimateFarBeyondTheDeadlineRejects) {
+  EXPECT_EQ(answer_of({skipped(101)}, {.deadline_ns = 10}), "a rejected estimate");
+  EXPECT_EQ(answer_of({skipped(100)}, {.deadline_ns = 10}), "a undecided skipped");
+  EXPECT_EQ(answer_of({skipped(1e9)}, {}), "a undecided skipped");
+  Record on_gpu = skipped(1e9);
+  on_gpu.device = "cuda";
+  EXPECT_EQ(answer_of({on_gpu}, {.deadline_ns = 10}), "a undecided skipped");
+  EXPECT_EQ(answer_of({skipped(1)}, {.memory_bytes = 49}), "a rejected memory") << "as declared";
+  EXPECT_EQ(answer_of({skipped(1)}, {.memory_bytes = 50}), "a undecided skipped");
+  const std::vector<Record> sizes{sized(1000, 1), skipped(101, 4000)};
+  EXPECT_EQ(answer_of(sizes, {.deadline_ns = 10}, 4000), "a rejected estimate");
+  EXPECT_EQ(answer_of(sizes, {.deadline_ns = 10}, 5000), "a rejected estimate");
+  EXPECT_EQ(answer_of(sizes, {.deadline_ns = 10}, 2000), "a undecided between");
+  const ChoiceLimits limits{.deadline_ns = 10};
+  const Choice choice = chosen_from({skipped(420)}, {}, limits);
+  EXPECT_EQ(why(choice.candidates[0], {}, limits),
+            "estimated, not measured: a run takes 420 ns, 42.0 times the deadline of 10.0 ns; an "
+            "estimate may be 10 times too long");
+}
+
+TEST(Choice, WhatIsUnsupportedForOneReasonIsSoAtAnySize) {
+  const auto refused = [](int64_t tokens, const char* reason) {
+    Record record = sized(tokens, 1, core::ReasonCode::kUnsupportedQuery);
+    record.outcome.reason = reason;
+    return record;
+  };
+  EXPECT_EQ(answer_of({refused(4000, "no f32")}, {}, 1000), "a rejected unsupported");
+  EXPECT_EQ(answer_of({refused(1000, "no f32")}, {}, 4000), "a rejected unsupported");
+  EXPECT_EQ(answer_of({refused(1000, "no f32"), refused(4000, "no f32")}, {}, 2000),
+            "a rejected unsupported");
+  Record other = refused(4000, "no GQA");
+  other.case_name = "other";
+  EXPECT_EQ(answer_of({refused(4000, "no f32"), other}, {}, 1000), "a undecided range");
+  EXPECT_EQ(answer_of({sized(4000, 1, core::ReasonCode::kFailTolerance)}, {}, 1000),
+            "a undecided range");
+  const Choice choice = chosen_from({refused(4000, "no f32")}, 1000, {});
+  EXPECT_EQ(why(choice.candidates[0], 1000, {}), "at 4000 tokens: unsupported: a says \"no f32\"")
+      << "these are the implementation's own words";
+}
+
+/// "c deadline 2.5": the nearest miss; empty if there is none.
+std::string nearest_of(std::vector<Record> records, const ChoiceLimits& limits,
+                       std::optional<int64_t> tokens = {}) {
+  const Choice choice = chosen_from(std::move(records), tokens, limits);
+  const Candidate* one = choice.nearest_miss();
+  return one ? fmt::format("{} {} {:g}", one->impl, one->miss->limit, one->miss->factor) : "";
+}
+
+TEST(Choice, NamesTheNearestMiss) {
+  const auto other = [](double median, double low, double slowest) {
+    return taken([&](Record& r) {
+      r.impl = "c";
+      r.time->median_ns = median, r.time->median_low_ns = low, r.time->max_ns = slowest;
+    });
+  };
+  EXPECT_EQ(nearest_of({taken(), other(30, 28, 40)}, {.deadline_ns = 20}), "") << "a may be used";
+  EXPECT_EQ(nearest_of({other(30, 28, 40), taken()}, {.deadline_ns = 5}), "a deadline 2");
+  EXPECT_EQ(nearest_of({other(30, 28, 40), taken()}, {.deadline_ns = 12}), "a deadline 1.25");
+  EXPECT_EQ(nearest_of({other(22, 21, 23), taken([](Record& r) { r.time->max_ns = 80; })},
+                       {.deadline_ns = 20}),
+            "a deadline 4")
+      << "the records cannot tell of a; c is rejected";
+  EXPECT_EQ(nearest_of({taken()}, {.deadline_ns = 5, .memory_bytes = 25, .max_error_ratio = 0.2}),
+            "a memory 4");
+  EXPECT_EQ(nearest_of({taken()}, {.max_error_ratio = 0.2}), "a accuracy 2");
+  EXPECT_EQ(nearest_of({skipped(101)}, {.deadline_ns = 5}), "") << "estimated, not measured";
+  EXPECT_EQ(nearest_of({sized(1000, 10)}, {.deadline_ns = 1}, 999), "") << "not measured there";
+}
+
+TEST(Choice, ListsWhatTheMachineRanElsewhere) {
+  const auto named = [](const char* impl, const char* name, int32_t threads = 2) {
+    return taken([&](Record& r) {
+      r.impl = impl, r.case_name = name, r.threads = threads;
+      r.repro =
+          fmt::format("attest repro --impl {} --plugin ./p.so --threads {} 'x'", impl, threads);
+    });
+  };
+  Input input;
+  input.runs = {attest::testing::file({named("a", "x"), named("c", "y", 1), named("c", "z", 4)}),
+                attest::testing::file({named("d", "y")})};
+  input.runs[0].header.command = "attest run suites/vit.json";
+  input.runs[1].header.environment["cpu"]["model"] = "another";
+  const ProblemRecords problem = cases(input).at(0);
+  ASSERT_EQ(problem.others.size(), 1u) << "d ran on another machine";
+  EXPECT_EQ(measuring_command(input, problem_to_measure(problem, {}), *problem.others[0]),
+            "attest run suites/vit.json --case x --dtype f16 --impl c --plugin ./p.so --threads 4 "
+            "--output more.jsonl");
+  const Answer answer{problem, choose(problem, {}, {})};
+  EXPECT_THAT(print_choice(answer, {}, false), HasSubstr("not measured here: c\n"));
+  EXPECT_EQ(choices_json({answer}, {}, {})["choices"][0]["not_measured"][0]["impl"], "c");
+  input.runs[0].header.command = "attest run share/attest/suites/vit.json";
+  EXPECT_EQ(subject_of(input.runs[0], input.runs[0].records[0]), "vit --case x --dtype f16");
+}
+
+// attest repro writes no records.
+TEST(Choice, TheCommandOfASkippedCaseMeasuresIt) {
+  Input input;
+  input.runs = {attest::testing::file({skipped(40e9)})};
+  const Choice choice = choose(cases(input).at(0), {}, {});
+  EXPECT_EQ(command_of(input, choice.candidates[0]),
+            "attest run vit --case n1000 --dtype f16 --impl a --threads 2 --timeout 80s "
+            "--case-limit 320s --output more.jsonl");
+  Record hostile = skipped(1);
+  hostile.case_name = "a'; b";
+  EXPECT_EQ(subject_of(input.runs[0], hostile), "vit --case 'a'\\''; b' --dtype f16");
+  hostile.suite.clear();
+  EXPECT_EQ(subject_of(input.runs[0], hostile), "'softmax dtype=f16 seq_len_q=1000 head_dim=64'");
+  hostile.repro = "attest run --vectors v.npz --case c --impl a --threads 2";
+  EXPECT_EQ(subject_of(input.runs[0], hostile), "--vectors v.npz --case c");
+  EXPECT_EQ(options_of(hostile), "--impl a --threads 2 --case-limit 1s");
+}
+
+TEST(Choice, SaysWhereJudgingWasReduced) {
+  const auto text_of = [](const Record& record) {
+    Input input;
+    input.runs = {attest::testing::file({record})};
+    const ProblemRecords problem = cases(input).at(0);
+    return print_choice({problem, choose(problem, {}, {})}, {}, false);
+  };
+  Record record = taken();
+  record.fills.resize(2);
+  for (core::FillRecord& fill : record.fills)
+    fill.fill = "random", fill.judgement.exact_elements = 10,
+    fill.judgement.method = "float64, all rows";
+  record.relations = {{.relation = "split"}};
+  EXPECT_THAT(text_of(record), Not(HasSubstr("in part")));
+  Record sampled = record;
+  sampled.fills[1].judgement.swept_elements = 40;
+  sampled.fills[1].judgement.method = "float64, 2 of 8 rows a head";
+  EXPECT_THAT(text_of(sampled), HasSubstr("in part: judged on 2 fills of inputs (random, random), "
+                                          "with 1 relation between runs, on 2 of 8 rows a head"));
+  Record one_fill = record;
+  one_fill.fills.resize(1);
+  EXPECT_THAT(text_of(one_fill), HasSubstr("judged on 1 fill of inputs (random)"));
+  record.relations[0].judgement.outcome.code = core::ReasonCode::kSkippedTime;
+  EXPECT_THAT(text_of(record), HasSubstr("without relations between runs"));
+}
+
+TEST(Choice, SaysWhatWouldTellOfAGpusMemory) {
+  const Record record = taken([](Record& r) {
+    r.memory = {.workspace_bytes = 60, .pool_peak_bytes = 30, .unseen = "cudaMalloc"};
+  });
+  const ChoiceLimits limits{.memory_bytes = 99};
+  const Choice choice = chosen_from({record}, {}, limits);
+  EXPECT_EQ(why(choice.candidates[0], {}, limits),
+            "the 90 B that were counted beyond the tensors are within the limit of 99 B, but "
+            "cudaMalloc is not counted: nsys profile --cuda-memory-usage=true with the command "
+            "shows it");
+  EXPECT_EQ(answer_of({record}, {.memory_bytes = 89}), "a rejected memory");
 }
 
 TEST(Choice, OtherProblemsAndMachinesAreNotMixed) {

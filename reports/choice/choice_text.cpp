@@ -6,7 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "core/tensor/walk.hpp"
+#include "reports/choice/measuring.hpp"
+#include "reports/choice/why.hpp"
 #include "reports/escape.hpp"
+#include "reports/sizes.hpp"
 #include "reports/table.hpp"
 
 namespace attest::reports {
@@ -27,22 +30,61 @@ std::string name_of(const Candidate& candidate, const Choice& choice) {
                   : candidate.impl;
 }
 
-std::string verdict_line(const Choice& choice) {
+/// "; the nearest that was measured is flash_cpu: its median of 1.34 s is 26.8 times the deadline
+/// of 50.0 ms". Empty if no miss was measured.
+std::string nearest_words(const Choice& choice, const ChoiceLimits& limits) {
+  const Candidate* nearest = choice.nearest_miss();
+  return nearest
+             ? fmt::format("; the nearest that was measured is {}: {}", name_of(*nearest, choice),
+                           miss_words(*nearest, choice.tokens, limits))
+             : "";
+}
+
+std::string verdict_line(const Choice& choice, const ChoiceLimits& limits) {
   const size_t all = choice.candidates.size();
   if (const Candidate* best = choice.best())
     return fmt::format("take {}: {} of {} may be used", name_of(*best, choice),
                        choice.usable_count(), all);
-  if (choice.usable() == Usable::kNo) return fmt::format("none of {} may be used", all);
+  const std::string nearest = nearest_words(choice, limits);
+  if (choice.usable() == Usable::kNo) return fmt::format("none of {} may be used{}", all, nearest);
   const auto unknown = std::ranges::count(choice.candidates, Usable::kUnknown, &Candidate::usable);
   return fmt::format(
-      "INCONCLUSIVE: the records cannot tell for {} of {}, and none of the others may be used",
-      unknown, all);
+      "INCONCLUSIVE: the records cannot tell for {} of {}, and none of the others may be used{}",
+      unknown, all, nearest);
+}
+
+/// "AMD EPYC"; with the processors that ran the candidates, as far as its name does not have them:
+/// "AMD EPYC with NVIDIA H100 80GB HBM3".
+std::string machine_words(const Answer& answer) {
+  const ProblemRecords& problem = answer.problem;
+  std::string text = problem.machine;
+  for (const Candidate& candidate : answer.choice.candidates) {
+    const core::Record& nearest = *candidate.points.front();
+    const std::string name = processor(run_of(*problem.input, nearest), nearest);
+    if (text.find(name) == text.npos)
+      text += fmt::format("{}{}", text == problem.machine ? " with " : ", ", name);
+  }
+  return text;
+}
+
+/// How the candidate was judged; of several points that in part, if there is one.
+Judging least_judging(const Candidate& candidate) {
+  for (const core::Record* point : candidate.points)
+    if (const Judging judging = judging_of(*point); judging.is_partial()) return judging;
+  return judging_of(*candidate.points.front());
 }
 
 /// "use", "inconclusive" or "none": for a program, which must not use what is inconclusive.
 const char* answer_word(const Choice& choice) {
   constexpr const char* kAnswers[] = {"use", "inconclusive", "none"};
   return kAnswers[size_t(choice.usable())];
+}
+
+/// The command that measures an implementation which has no record of the problem.
+std::string command_for_other(const Answer& answer, const core::Record& other) {
+  const ProblemRecords& problem = answer.problem;
+  return measuring_command(*problem.input, problem_to_measure(problem, answer.choice.tokens),
+                           other);
 }
 
 ordered_json optional_json(const std::optional<double>& value) {
@@ -55,19 +97,31 @@ ordered_json point_json(const core::Record& record) {
   point["verdict"] = core::name(record.outcome.verdict());
   point["max_error_ratio"] = core::number(record.max_ratio);
   point["memory_bytes"] = optional_json(used_bytes(record.memory));
+  const Judging judging = judging_of(record);
+  point["judged"] = {
+      {"fills", judging.fills}, {"relations", judging.relations}, {"rows", judging.rows}};
   point["repro"] = record.repro;
   return point;
 }
 
-ordered_json candidate_json(const Candidate& candidate, const Choice& choice,
+ordered_json miss_json(const std::optional<Miss>& miss) {
+  return miss ? ordered_json{{"limit", miss->limit}, {"factor", miss->factor}} : ordered_json();
+}
+
+ordered_json candidate_json(const Candidate& candidate, const Answer& answer,
                             const ChoiceLimits& limits) {
+  const Input& input = *answer.problem.input;
+  const core::Record& nearest = *candidate.points.front();
   ordered_json one{{"impl", candidate.impl},
                    {"threads", candidate.threads},
                    {"usable", name(candidate.usable)},
                    {"limit", candidate.limit},
-                   {"why", why(candidate, choice.tokens, limits)},
+                   {"why", why(candidate, answer.choice.tokens, limits)},
+                   {"miss", miss_json(candidate.miss)},
+                   {"processor", processor(run_of(input, nearest), nearest)},
                    {"median_ns", optional_json(candidate.median_ns())},
                    {"worst_ns", optional_json(candidate.worst_ns())},
+                   {"command", command_of(input, candidate)},
                    {"points", ordered_json::array()}};
   for (const core::Record* point : candidate.points) one["points"].push_back(point_json(*point));
   return one;
@@ -95,9 +149,17 @@ ordered_json answer_json(const Answer& answer, const ChoiceLimits& limits) {
   ordered_json one = problem_json(answer.problem);
   if (answer.choice.tokens) one["tokens"] = *answer.choice.tokens;
   one.update(best_json(answer.choice));
+  const Candidate* nearest = answer.choice.nearest_miss();
+  one["nearest_miss"] = nearest
+                            ? ordered_json{{"impl", nearest->impl}, {"threads", nearest->threads}}
+                            : ordered_json();
   one["candidates"] = ordered_json::array();
   for (const Candidate& candidate : answer.choice.candidates)
-    one["candidates"].push_back(candidate_json(candidate, answer.choice, limits));
+    one["candidates"].push_back(candidate_json(candidate, answer, limits));
+  one["not_measured"] = ordered_json::array();
+  for (const core::Record* other : answer.problem.others)
+    one["not_measured"].push_back(
+        {{"impl", other->impl}, {"command", command_for_other(answer, *other)}});
   return one;
 }
 
@@ -118,20 +180,31 @@ std::string print_choice(const Answer& answer, const ChoiceLimits& limits, bool 
   const Choice& choice = answer.choice;
   std::string text = printable(title(answer.problem));
   if (choice.tokens) text += fmt::format(", {} tokens", *choice.tokens);
-  text += fmt::format(", on {}\n  {}\n", printable(answer.problem.machine), verdict_line(choice));
+  text += fmt::format(", on {}\n  {}\n", printable(machine_words(answer)),
+                      printable(verdict_line(choice, limits)));
   size_t width = 0;
   for (const Candidate& candidate : choice.candidates)
     width = std::max(width, name_of(candidate, choice).size());
+  const auto add_below = [&](const std::string& words) {
+    text += fmt::format("  {:13}{:<{}}  {}\n", "", "", width, printable(words));
+  };
   for (const Candidate& candidate : choice.candidates) {
     const auto at = size_t(candidate.usable);
     text += fmt::format("  {}{:<11}{}  {:<{}}  {}\n", colour ? kUsableColours[at] : "",
                         kUsableWords[at], colour ? "\033[0m" : "",
                         printable(name_of(candidate, choice)), width,
                         why(candidate, choice.tokens, limits));
-    const std::string& repro = candidate.points.front()->repro;
-    if (candidate.usable != Usable::kYes && !repro.empty())
-      text += fmt::format("  {:13}{:<{}}  {}\n", "", "", width, printable(repro));
+    if (candidate.usable == Usable::kYes) {
+      const Judging judging = least_judging(candidate);
+      if (judging.is_partial()) add_below("in part: " + judging_words(judging));
+    } else if (const std::string command = command_of(*answer.problem.input, candidate);
+               !command.empty()) {
+      add_below(command);
+    }
   }
+  for (const core::Record* other : answer.problem.others)
+    text += fmt::format("  not measured here: {}\n  {:13}{}\n", printable(other->impl), "",
+                        printable(command_for_other(answer, *other)));
   return text;
 }
 

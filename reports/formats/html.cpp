@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/tensor/walk.hpp"
-#include "reports/choice/choice.hpp"
+#include "reports/choice/problems.hpp"
 #include "reports/compare/launches.hpp"
 #include "reports/counters.hpp"
 #include "reports/coverage.hpp"
@@ -21,6 +21,7 @@
 #include "reports/html/assets.hpp"
 #include "reports/html/charts.hpp"
 #include "reports/html/comparison_section.hpp"
+#include "reports/html/decide_data.hpp"
 #include "reports/html/history_section.hpp"
 #include "reports/html/shown.hpp"
 #include "reports/pacing.hpp"
@@ -234,6 +235,7 @@ json page_data(const Input& input) {
     for (const Record& record : run.records) {
       if (!shown.contains(&record)) continue;
       json one = record_json(record, data["runs"].size());
+      html::add_decide_data(run, record, one);
       if (run.tokens.contains(record.inputs)) one["inputs"] = record.inputs;
       const bool smallest = record.sweep && record.sweep->over.empty();  // for the launch cost
       const std::string rest = fmt::format("{} {} {} {}", data["runs"].size(), record.suite,

@@ -1,14 +1,21 @@
-// The rule of Decide, which is also that of `attest choose` (reports/choice/choice.hpp); browser_test.py
-// compares them. It is plain ECMAScript 5, so that any JavaScript engine can test it
-// (decide_test.js).
+// The rule of Decide, which is also that of `attest choose` (reports/choice/choice.hpp);
+// browser_test.py compares them. It is plain ECMAScript 5, so that any JavaScript engine can test
+// it (decide_test.js).
 //
 // question: {suite, name, dtype, machine: of the case that is asked about;
 //            family, tokens: if tokens is not null, problems of this family at this size instead;
 //            deadline_ns, memory_bytes, max_error_ratio: limits, null where there is none}
-// answer: {best: an entry or null, entries: [{impl, threads, state, why, points, median_ns,
-//          worst_ns}]}, where state is "usable", "undecided" or "rejected", in this order, the
-// fastest first. points: the records that decide, the nearest first.
+// answer: {best: an entry or null, entries: [{impl, threads, state, why, points, miss, median_ns,
+//          worst_ns}], nearest: an entry or null, others: records, problem: a record or null},
+// where state is "usable", "undecided" or "rejected", in this order, the fastest first. points: the
+// records that decide, the nearest first. miss: {limit, factor}, by how much an implementation that
+// passes misses its limits; nearest: the entry with the smallest. others: a record of each
+// implementation that this machine ran on other problems and not on this one; problem: that which
+// they are to be measured on.
 "use strict";
+
+// How far an estimated time may be off (reports/choice/choice.hpp says why).
+var estimateFactor = 10;
 
 /* exported decide, decideOne */
 function decide(records, question) {
@@ -24,7 +31,51 @@ function decide(records, question) {
     return a.threads - b.threads;
   });
   var usable = entries.length > 0 && entries[0].state === "usable";
-  return {best: usable ? entries[0] : null, entries: entries};
+  return {best: usable ? entries[0] : null, entries: entries,
+    nearest: usable ? null : nearestMiss(entries), others: decideOthers(records, question),
+    problem: problemToMeasure(records, question)};
+}
+
+function isAsked(record, question) {
+  return question.tokens !== null ? record.family === question.family
+    : record.suite === question.suite && record.name === question.name &&
+      record.dtype === question.dtype && record.machine === question.machine;
+}
+
+// Of the undecided, which come first, or if they have no miss, of the rejected.
+function nearestMiss(entries) {
+  var nearest = null, i;
+  for (i = 0; i < entries.length; ++i) {
+    var one = entries[i];
+    if (one.miss && (!nearest || (one.state === nearest.state &&
+      one.miss.factor < nearest.miss.factor))) nearest = one;
+  }
+  return nearest;
+}
+
+function decideOthers(records, question) {
+  var asked = {}, last = {}, i;
+  for (i = 0; i < records.length; ++i) {
+    if (isAsked(records[i], question)) asked["impl " + records[i].impl] = true;
+    if (records[i].machine === question.machine) last["impl " + records[i].impl] = records[i];
+  }
+  return Object.keys(last).filter(function (impl) { return !asked[impl]; }).sort()
+    .map(function (impl) { return last[impl]; });
+}
+
+// The last record of the case, or that of the family with the most similar number of tokens.
+function problemToMeasure(records, question) {
+  var found = null, i;
+  for (i = 0; i < records.length; ++i)
+    if (isAsked(records[i], question) && (!found || question.tokens === null ||
+      tokensFactor(records[i], question.tokens) < tokensFactor(found, question.tokens)))
+      found = records[i];
+  return found;
+}
+
+// By which factor the record's tokens differ from those asked about.
+function tokensFactor(record, tokens) {
+  return Math.max(record.tokens, tokens) / Math.min(record.tokens, tokens);
 }
 
 // Each implementation with one number of threads, and its records: the last one of each problem.
@@ -33,9 +84,7 @@ function decideGroups(records, question) {
   var sized = question.tokens !== null;
   for (i = 0; i < records.length; ++i) {
     var record = records[i];
-    if (sized ? record.family !== question.family
-      : record.suite !== question.suite || record.name !== question.name ||
-        record.dtype !== question.dtype || record.machine !== question.machine) continue;
+    if (!isAsked(record, question)) continue;
     var key = JSON.stringify([record.impl, record.threads]);
     if (!Object.prototype.hasOwnProperty.call(found, key)) {
       found[key] = {impl: record.impl, threads: record.threads, records: [], at: {}};
@@ -51,39 +100,50 @@ function decideGroups(records, question) {
 }
 
 function decideGroup(group, question) {
-  var near = question.tokens === null ? null : nearestRecords(group.records, question.tokens);
+  var near = question.tokens === null ? null : nearestRecords(group.records, question);
   var points = near && near.points.length ? near.points : [group.records[group.records.length - 1]];
   var finding = near && near.points.length ? decideBetween(near, question)
     : decideOne(points[0], question);
+  var measured = finding.why !== "range" && finding.why !== "between";
   return {impl: group.impl, threads: group.threads, state: finding.state, why: finding.why,
-    points: points, median_ns: largest(points, function (time) { return time.median; }),
+    points: points, miss: measured ? missOf(points[0], question) : null,
+    median_ns: largest(points, function (time) { return time.median; }),
     worst_ns: largest(points, worstTime)};
 }
 
-// The records at the nearest sizes that were measured, at or below the tokens and at or above.
-function nearestRecords(all, tokens) {
-  var low = 0, high = 0, points = [], i;
+// The records at the nearest sizes of which something is known, at or below the tokens and at or
+// above.
+function nearestRecords(all, question) {
+  var low = 0, high = 0, tokens = question.tokens, points = [], i;
+  function isUnknown(record) {
+    return record.verdict === "skipped" && decideOne(record, question).state === "undecided";
+  }
   for (i = 0; i < all.length; ++i) {
-    if (all[i].verdict === "skipped") continue;
+    if (isUnknown(all[i])) continue;
     var size = all[i].tokens;
     if (size <= tokens) low = Math.max(low, size);
     if (size >= tokens) high = high === 0 ? size : Math.min(high, size);
   }
   for (i = 0; i < all.length; ++i)
-    if (all[i].verdict !== "skipped" && (all[i].tokens === low || all[i].tokens === high))
-      points.push({record: all[i], order: i,
-        factor: Math.max(all[i].tokens, tokens) / Math.min(all[i].tokens, tokens)});
+    if (!isUnknown(all[i]) && (all[i].tokens === low || all[i].tokens === high))
+      points.push({record: all[i], order: i, factor: tokensFactor(all[i], tokens)});
   points.sort(function (a, b) { return a.factor - b.factor || a.order - b.order; });
   return {low: low, high: high, points: points.map(function (point) { return point.record; })};
 }
 
-// Between two sizes both decide. Above the largest size only a rejection holds.
+// Between two sizes both decide. Above the largest size only a rejection holds, and below the
+// smallest only that a problem is not supported, which then does not depend on tokens.
 function decideBetween(near, question) {
   var first = decideOne(near.points[0], question);
   var agree = near.points.every(function (record) {
     return decideOne(record, question).state === first.state;
   });
   if (near.high === 0 && agree && first.state === "rejected") return first;
+  var alike = near.points.every(function (record) {
+    return record.verdict === "unsupported" && record.code === near.points[0].code &&
+      record.reason === near.points[0].reason;
+  });
+  if (near.low === 0 && alike) return first;
   if (near.high === 0 || near.low === 0) return {state: "undecided", why: "range"};
   return agree ? first : {state: "undecided", why: "between"};
 }
@@ -108,15 +168,43 @@ function memoryOf(record) {
   return record.memory.peak === undefined ? null : record.memory.peak;
 }
 
+// By how much a record that passes exceeds the limit that it exceeds the most.
+function missOf(record, question) {
+  var most = {limit: "", factor: 1};
+  function measure(limit, value, allowed) {
+    var factor = value / allowed;
+    if (allowed !== null && factor > most.factor && isFinite(factor))
+      most = {limit: limit, factor: factor};
+  }
+  if (record.verdict !== "pass") return null;
+  measure("accuracy", record.max_ratio, question.max_error_ratio);
+  var used = memoryOf(record);
+  measure("memory", used === null ? record.memory.workspace : used, question.memory_bytes);
+  if (record.time && question.deadline_ns !== null)
+    measure("deadline", record.time.low > question.deadline_ns ? record.time.median
+      : worstTime(record.time), question.deadline_ns);
+  return most.limit ? most : null;
+}
+
+// What is known of a case that was not run: the workspace that the implementation declares, and on
+// a CPU its estimated time.
+function decideSkipped(record, question) {
+  if (question.memory_bytes !== null && record.memory.workspace > question.memory_bytes)
+    return {state: "rejected", why: "memory"};
+  if (question.deadline_ns !== null && record.device === "cpu" &&
+    record.estimated > estimateFactor * question.deadline_ns)
+    return {state: "rejected", why: "estimate"};
+  return {state: "undecided", why: "skipped"};
+}
+
 function decideOne(record, question) {
   var finding = {state: "usable", why: ""};
   function set(state, why) {
     if (finding.state === "rejected" || finding.state === state) return;
     finding = {state: state, why: why};
   }
-  if (record.verdict === "skipped") set("undecided", "skipped");
-  else if (record.verdict !== "pass") set("rejected", record.verdict);
-  if (record.verdict !== "pass") return finding;
+  if (record.verdict === "skipped") return decideSkipped(record, question);
+  if (record.verdict !== "pass") return {state: "rejected", why: record.verdict};
   // An error of NaN is compared so that it rejects.
   if (question.max_error_ratio !== null && !(record.max_ratio <= question.max_error_ratio))
     set("rejected", "accuracy");

@@ -4,8 +4,9 @@
 
 (function () {
   function record(changes) {
-    var made = {impl: "a", threads: 1, family: 7, tokens: 1000, suite: "vit", name: "x", dtype: "f16", machine: "m", verdict: "pass",
-      max_ratio: 0.4, memory: {workspace: 0, peak: 100},
+    var made = {impl: "a", threads: 1, family: 7, tokens: 1000, suite: "vit", name: "x",
+      dtype: "f16", machine: "m", device: "cpu", verdict: "pass", max_ratio: 0.4,
+      memory: {workspace: 0, peak: 100},
       time: {median: 10, low: 9, high: 11, max: 15, cold: 0}};
     for (var key in changes) made[key] = changes[key];
     return made;
@@ -106,6 +107,82 @@
     {tokens: 2000}, "a undecided between", null);
   expect("the last record of a size counts", [at(2000, {verdict: "fail"}), at(2000)],
     {tokens: 2000}, "a usable", "a");
+  // What was skipped has an estimated time.
+  function skipped(estimated, changes) {
+    var made = record({verdict: "skipped", time: undefined, estimated: estimated,
+      memory: {workspace: 50}});
+    for (var key in changes) made[key] = changes[key];
+    return made;
+  }
+  expect("an estimate beyond ten times the deadline", [skipped(101)], {deadline_ns: 10},
+    "a rejected estimate", null);
+  expect("an estimate of ten times the deadline", [skipped(100)], {deadline_ns: 10},
+    "a undecided skipped", null);
+  expect("an estimate without a deadline", [skipped(1e9)], {}, "a undecided skipped", null);
+  expect("an estimate for a GPU", [skipped(1e9, {device: "cuda"})], {deadline_ns: 10},
+    "a undecided skipped", null);
+  expect("skipped, with too large a declared workspace", [skipped(1)], {memory_bytes: 49},
+    "a rejected memory", null);
+  expect("skipped, with a declared workspace at the limit", [skipped(1)], {memory_bytes: 50},
+    "a undecided skipped", null);
+  var slow = skipped(101, {tokens: 4000, name: "n4000"});
+  expect("a size that was estimated to be too slow", [at(1000, took(1)), slow],
+    {tokens: 4000, deadline_ns: 10}, "a rejected estimate", null);
+  expect("a size beyond it", [at(1000, took(1)), slow], {tokens: 5000, deadline_ns: 10},
+    "a rejected estimate", null);
+  expect("a size between", [at(1000, took(1)), slow], {tokens: 2000, deadline_ns: 10},
+    "a undecided between", null);
+
+  // What does not depend on tokens.
+  function refused(tokens, reason, name) {
+    return at(tokens, {name: name || "n" + tokens, verdict: "unsupported", reason: reason,
+      code: "unsupported:query", time: undefined});
+  }
+  expect("unsupported at the one larger size", [refused(4000, "no f32")], {tokens: 1000},
+    "a rejected unsupported", null);
+  expect("unsupported for two reasons at a larger size",
+    [refused(4000, "no f32"), refused(4000, "no GQA", "y")],
+    {tokens: 1000}, "a undecided range", null);
+  expect("unsupported at the one smaller size", [refused(1000, "no f32")], {tokens: 4000},
+    "a rejected unsupported", null);
+  expect("unsupported on both sides", [refused(1000, "no f32"), refused(4000, "no f32")],
+    {tokens: 2000}, "a rejected unsupported", null);
+
+  // The nearest miss.
+  function expectNearest(what, records, question, expected) {
+    var one = decide(records, asked(question)).nearest;
+    var got = one ? [one.impl, one.miss.limit, one.miss.factor].join(" ") : "none";
+    if (got !== expected) throw new Error(what + ": " + got);
+  }
+  var c = record({impl: "c", time: time({median: 30, low: 28, max: 40})});
+  expectNearest("some may be used", [record(), c], {deadline_ns: 20}, "none");
+  expectNearest("the fastest that was measured", [c, record(), skipped(200, {impl: "d"})],
+    {deadline_ns: 5}, "a deadline 2");
+  expectNearest("an undecided one", [c, record()], {deadline_ns: 12}, "a deadline 1.25");
+  expectNearest("the undecided first", [record({time: time({max: 80})}),
+    record({impl: "c", time: time({median: 22, low: 21})})], {deadline_ns: 20}, "a deadline 4");
+  expectNearest("the limit that is exceeded the most", [record()],
+    {deadline_ns: 5, memory_bytes: 25, max_error_ratio: 0.2}, "a memory 4");
+  expectNearest("an error", [record()], {max_error_ratio: 0.2}, "a accuracy 2");
+  expectNearest("no measured one", [skipped(101), record({impl: "b", verdict: "fail"})],
+    {deadline_ns: 5}, "none");
+  expectNearest("a size that was not measured", sizes, {tokens: 999, deadline_ns: 1}, "none");
+
+  // Implementations without a record of the problem.
+  function expectOthers(what, records, question, expected) {
+    var answer = decide(records, asked(question));
+    var got = answer.others.map(function (one) { return one.impl + one.name; }).join(" ") + " on " +
+      (answer.problem ? answer.problem.name : "none");
+    if (got !== expected) throw new Error(what + ": " + got);
+  }
+  expectOthers("all have a record", [record(), b], {}, " on x");
+  expectOthers("seen on another case", [b, record(), record({impl: "c", name: "y"}),
+    record({impl: "b", name: "z"}), record({impl: "c", name: "z"})], {}, "cz on x");
+  expectOthers("another machine", [record(), record({impl: "c", machine: "n", name: "y"})], {},
+    " on x");
+  expectOthers("measured on the nearest size", [at(1000), at(4000), at(16000),
+    record({impl: "c", family: 8, name: "y"})], {tokens: 5000}, "cy on n4000");
+
   expect("threads are told apart", [record({threads: 2, time: time({median: 4})}), record()], {},
     "a usable, a usable", "a");
   print("every question has the right answer");

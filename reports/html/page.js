@@ -325,141 +325,6 @@
     byId(id).addEventListener(typed ? "input" : "change", call);
   }
 
-  // Decide.
-  const cases = unique(data.records.map(record =>
-    JSON.stringify([record.suite, record.name, record.dtype, record.machine])));
-  const atTokens = record => `at ${grouped(record.tokens)} tokens`;
-  // What a record says, of a finding (decideOne) that is about it.
-  function said(record, finding, question) {
-    const memory = memoryOf(record);
-    switch (finding.why) {
-      case "": return record.time ? `meets every limit; slowest seen ${time(worstTime(record.time))}`
-        : "meets every limit; not timed";
-      case "accuracy": return `its error is ${ratio(record.max_ratio)} of its gate, the limit is ` +
-        question.max_error_ratio;
-      case "memory": return finding.state === "rejected"
-        ? `${memory === null ? "declares" : "takes"} ` +
-          `${bytes(memory === null ? record.memory.workspace : memory)} beyond the tensors, the ` +
-          `limit is ${bytes(question.memory_bytes)}`
-        : memory === null ? "its memory was not measured"
-          : "not all of its memory was counted: " + record.memory.unseen;
-      case "time": return "it was not timed";
-      case "deadline": return finding.state === "rejected"
-        ? `its median is ${time(record.time.median)}, at least ${time(record.time.low)}; the ` +
-          `deadline is ${time(question.deadline_ns)}`
-        : `its median ${time(record.time.median)} meets the deadline, but the slowest of ` +
-          `${record.time.samples} samples took ${time(worstTime(record.time))}: run it again on ` +
-          "a quiet machine, or paced";
-      default: return `${finding.why}: ${record.reason}`;
-    }
-  }
-  function why(entry, question) {
-    const [nearest] = entry.points;
-    if (entry.why === "range")
-      return `measured ${nearest.tokens < question.tokens ? "up to" : "from"} ` +
-        `${grouped(nearest.tokens)} tokens only`;
-    if (entry.why === "between")
-      return "its nearest measured sizes disagree: " + entry.points.map(record =>
-        `${atTokens(record)}: ${said(record, decideOne(record, question), question)}`).join("; ");
-    const text = said(nearest, entry, question);
-    return question.tokens === null || question.tokens === nearest.tokens ? text
-      : `${atTokens(nearest)}: ${text}`;
-  }
-  const quoted = text => /^[\w./=-]+$/.test(text) ? text : `'${text.replace(/'/g, "'\\''")}'`;
-  // The command that answers the same question.
-  function chooseCommand(question) {
-    const words = ["attest choose", ...data.runs.map(run => quoted(run.file)), "--case",
-      quoted((question.suite ? question.suite + "/" : "") + question.name), "--dtype",
-      question.dtype];
-    const add = (option, value, unit) => {
-      if (value !== null) words.push(option, value + unit);
-    };
-    add("--tokens", question.tokens, "");
-    add("--deadline", question.deadline_ns === null ? null : question.deadline_ns / 1e6, "ms");
-    add("--memory", question.memory_bytes, "");
-    add("--max-error-ratio", question.max_error_ratio, "");
-    return words.join(" ");
-  }
-  function asked() {
-    const [suite, name, dtype, machine] = JSON.parse(byId("decide-case").value);
-    const limit = (id, factor) => {
-      const value = parseFloat(byId(id).value);
-      return Number.isFinite(value) ? value * factor : null;
-    };
-    const whole = value => value === null ? null : Math.round(value);
-    const hertz = byId("decide-period").value;
-    const deadline = limit("decide-deadline", 1e6);  // typed in, it counts instead of the rate
-    const own = data.records.filter(record => record.suite === suite && record.name === name &&
-      record.dtype === dtype && record.machine === machine);
-    const family = own[own.length - 1].family;
-    const tokens = family === undefined ? null : whole(limit("decide-tokens", 1));
-    return {suite, name, dtype, machine, family, tokens,
-      deadline_ns: whole(deadline !== null ? deadline : hertz ? 1e9 / Number(hertz) : null),
-      memory_bytes: whole(limit("decide-memory", 1024 * 1024)),
-      max_error_ratio: limit("decide-error", 1)};
-  }
-  function sentence(result) {
-    const usable = result.entries.filter(entry => entry.state === "usable").length;
-    const undecided = result.entries.filter(entry => entry.state === "undecided").length;
-    const all = result.entries.length;
-    if (result.best)
-      return make("p", {}, "Take ", make("strong", {class: "good"}, nameOf(result.best, result)),
-        result.best.median_ns !== null ? ` (median ${time(result.best.median_ns)})` : "",
-        `: ${usable} of ${all} implementations may be used here.`);
-    if (!undecided)
-      return make("p", {}, make("strong", {class: "bad"}, "None may be used"),
-        ` of ${all} implementations.`);
-    return make("p", {}, make("strong", {class: "warn"}, "INCONCLUSIVE"),
-      `: the records cannot tell for ${undecided} of ${all} implementations, and none of the ` +
-      "others may be used.");
-  }
-  // The number of threads tells apart what is measured with several.
-  function nameOf(entry, result) {
-    const same = result.entries.filter(other => other.impl === entry.impl).length;
-    return same > 1 ? `${entry.impl}, ${entry.threads} thread${entry.threads === 1 ? "" : "s"}`
-      : entry.impl;
-  }
-  function answer() {
-    const place = byId("answer");
-    if (cases.length === 0) return place.replaceChildren("There are no records to decide on.");
-    const question = asked();
-    byId("decide-tokens").disabled = question.family === undefined;
-    const result = decide(data.records, question);
-    const place2 = make("div", {class: "cards"});
-    table(place2, "Implementations for this problem", [
-      {title: "implementation", value: entry => nameOf(entry, result)},
-      {title: "may be used", value: entry => entry.state, text: entry => make("span",
-        {class: entry.state === "usable" ? "good" : entry.state === "rejected" ? "bad" : "warn",
-          "data-limit": entry.why},
-        {usable: "✓ yes", rejected: "✗ no", undecided: "? cannot tell"}[entry.state])},
-      {title: "why", value: entry => why(entry, question)},
-      {title: "record", value: entry => entry.points[0].verdict, text: entry => make("span", {},
-        ...entry.points.map(record => make("div", {}, cell(record))))},
-      {title: "command that shows it", value: entry => entry.points[0].repro,
-        text: entry => make("code", {}, entry.points[0].repro)},
-    ], result.entries);
-    const nearest = result.entries.length ? result.entries[0].points[0] : null;
-    place.replaceChildren(sentence(result), make("p", {class: "soft"},
-      nearest ? "Problem: " + nearest.spec : "",
-      question.tokens !== null && nearest && nearest.tokens !== question.tokens
-        ? `; the nearest measured to ${grouped(question.tokens)} tokens` : ""),
-    data.left_out ? make("p", {class: "warn"}, `This page lacks ${grouped(data.left_out)} ` +
-      "records; the command below reads all.") : "",
-    place2, make("p", {class: "soft"}, "The same on a command line: ",
-      make("code", {}, chooseCommand(question))));
-  }
-  function setUpDecide() {
-    options(byId("decide-case"), cases.map(key => {
-      const [suite, name, dtype, machine] = JSON.parse(key);
-      const several = unique(data.runs.map(run => run.machine)).length > 1;
-      return {key, text: [suite, name].filter(Boolean).join("/") + " " + dtype +
-        (several ? " on " + machine : "")};
-    }));
-    for (const id of ["case", "tokens", "period", "deadline", "memory", "error"])
-      listen("decide-" + id, answer);
-    answer();
-  }
-
   // The records that the filters take.
   function chosen() {
     const filters = ["suite", "dtype", "impl", "verdict"].map(key =>
@@ -678,7 +543,8 @@
       if (place.showAll) place.showAll();
   });
   const drawCharts = setUpCharts(data.charts, data.chart_config, {make, table});
-  setUpDecide();
+  const asked = setUpDecide(data, {byId, bytes, cell, digits, grouped, listen, make, options, ratio,
+    table, time, unique});
   setUpFilters();
   hideEmptyParts();  // before charts measure how wide their places are
   draw();

@@ -20,6 +20,8 @@ MEMORY = (0, 2 ** 20, 3 * 2 ** 20, 64 * 2 ** 20)
 ERRORS = (0.1, 0.3, 0.5, 0.9)
 VERDICTS = {"fail": "fail:tolerance", "crash": "crash:signal", "unsupported": "unsupported:query",
             "error": "error:runtime", "skipped": "skipped:time"}
+REASONS = {"unsupported": ("no f32", "no f32", "too many tokens"), "skipped": ("too long",)}
+ESTIMATES_MS = (40, 400, 4000)
 
 
 def change_time(time, draw):
@@ -45,14 +47,20 @@ def memory_of(draw):
 
 def make_record(base, draw, tokens, head_dim, dtype, impl, threads):
     record = copy.deepcopy(base)
+    spec = f"softmax dtype={dtype} seq_len_q={tokens} head_dim={head_dim}"
     record.update(suite="made", case=f"n{tokens}_d{head_dim}", dtype=dtype, impl=impl,
-                  threads=threads, max_ratio=draw.choice(ERRORS + ("nan",)),
-                  spec=f"softmax dtype={dtype} seq_len_q={tokens} head_dim={head_dim}",
-                  memory=memory_of(draw))
+                  threads=threads, max_ratio=draw.choice(ERRORS + ("nan",)), spec=spec,
+                  memory=memory_of(draw), device=draw.choice(("cpu", "cpu", "cpu", "cuda")),
+                  repro=f"attest repro --impl {impl} --inputs 'a b' --threads {threads} '{spec}'")
     change_time(record["time"], draw)
-    if draw.random() < 0.2:
-        record["verdict"] = draw.choice(list(VERDICTS))
+    # What an implementation refuses, it mostly refuses at every size.
+    if impl == "d" and dtype == "f32" or draw.random() < 0.3:
+        record["verdict"] = "unsupported" if impl == "d" else draw.choice(list(VERDICTS))
         record["code"] = VERDICTS[record["verdict"]]
+        record["reason"] = draw.choice(REASONS.get(record["verdict"], ("wrong",)))
+        record["estimated_ns"] = draw.choice(ESTIMATES_MS) * 1e6
+    if draw.random() < 0.5:  # judged in part
+        record["relations"] = []
     if record["verdict"] != "pass" or draw.random() < 0.1:
         del record["time"]
     return record
@@ -160,15 +168,13 @@ def command_answers(attest, files, limits):
 
 
 def answer_for(choices, case):
-    """The best, and each implementation with its state and the limit that it breaks."""
+    """The answer of a case, as the command has it, with its candidates."""
     suite, name, dtype, machine = case
     head_dim = "head_dim=" + name.split("_d")[1]
     found, = [one for one in choices if (one["suite"], one["dtype"], one["machine"]) ==
               (suite, dtype, machine) and
               (one["case"] == name if "case" in one else one["problem"].endswith(head_dim))]
-    entries = [[one["impl"], one["threads"], one["usable"], one["limit"],
-                one["points"][0]["case"]] for one in found["candidates"]]
-    return found["answer"], entries
+    return found
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 // attest choose: names the implementation to take for each case, within limits.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -15,6 +16,7 @@
 #include "core/problem/quantities.hpp"
 #include "core/tensor/error.hpp"
 #include "reports/choice/choice_text.hpp"
+#include "reports/escape.hpp"
 #include "reports/json_text.hpp"
 
 namespace attest::cli {
@@ -66,6 +68,30 @@ bool is_wanted(const ProblemRecords& problem, const ChooseArguments& arguments) 
   });
 }
 
+/// The titles of what there is instead of what was asked for, each once and 20 at most.
+std::string titles(const std::vector<ProblemRecords>& problems) {
+  constexpr size_t kShown = 20;
+  std::vector<std::string> all;
+  for (const ProblemRecords& problem : problems) all.push_back(reports::title(problem));
+  const size_t shown = std::min(all.size(), kShown);
+  return fmt::format("{}{}", fmt::join(all.begin(), all.begin() + std::ptrdiff_t(shown), ", "),
+                     all.size() > shown ? fmt::format(" and {} more", all.size() - shown) : "");
+}
+
+/// Why there is nothing to choose from. Where the cases have no records of the dtypes, it names
+/// those that they have.
+std::string nothing_words(const reports::Input& input, const ChooseArguments& arguments) {
+  ChooseArguments any_dtype = arguments;
+  any_dtype.dtypes.clear();
+  std::vector<ProblemRecords> there =
+      arguments.tokens ? reports::families(input) : reports::cases(input);
+  std::erase_if(there, [&](const ProblemRecords& one) { return !is_wanted(one, any_dtype); });
+  const std::string what = arguments.tokens ? " whose problems have tokens" : "";
+  if (there.empty()) return "there are no records to choose from" + what;
+  return fmt::format("there are no records{} with --dtype {}, but of: {}", what,
+                     fmt::join(arguments.dtypes, ","), reports::printable(titles(there)));
+}
+
 int exit_code(const std::vector<Answer>& answers) {
   Usable worst = Usable::kYes;
   for (const Answer& answer : answers) worst = std::max(worst, answer.choice.usable());
@@ -101,8 +127,7 @@ int run(const ChooseArguments& arguments) {
   else
     print_answers(answers, limits);
   if (answers.empty()) {
-    fmt::print(stderr, "attest: there are no records to choose from{}\n",
-               arguments.tokens ? " whose problems have tokens" : "");
+    fmt::print(stderr, "attest: {}\n", nothing_words(input, arguments));
     return kNothing;
   }
   return exit_code(answers);
@@ -141,8 +166,10 @@ Command add_choose(CLI::App& program) {
           "ask about the cases' problems with so many tokens; where this size was not measured, "
           "the nearest sizes on both sides decide")
       ->type_name("N");
-  add_seconds(*command, "--deadline", arguments->deadline_s,
-              "the slowest time seen, warm or cold, may take so long", 1e-9, 1e6);
+  add_period(
+      *command, "--deadline", arguments->deadline_s,
+      "the slowest time seen, warm or cold, may take so long: a rate (20Hz) or a time (50ms)", 1e-9,
+      1e6);
   add_bytes(*command, "--memory", arguments->memory_bytes,
             "the measured memory beyond the tensors may be so much", 1);
   add_number(
@@ -157,7 +184,7 @@ Command add_choose(CLI::App& program) {
   command->footer(
       quantity_help() +
       "\nExamples:\n"
-      "  attest choose results.jsonl --deadline 50ms --memory 1GiB --max-error-ratio 0.5\n"
+      "  attest choose results.jsonl --deadline 20Hz --memory 1GiB --max-error-ratio 0.5\n"
       "  attest choose scaling.jsonl --tokens 32768 --deadline 50ms --format json\n"
       "Exit codes: 0 there is an implementation to take for each case; 1 for some case none may be "
       "used; 3 for some case the records cannot tell; 4 there are no such records; 64 usage, or "

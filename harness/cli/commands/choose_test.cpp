@@ -22,6 +22,11 @@ Outcome choose(const std::string& arguments) {
                                                        arguments);
 }
 
+nlohmann::json choose_json(const std::string& arguments) {
+  const std::string text = choose(arguments + " --format json").text;
+  return nlohmann::json::parse(text.substr(text.find("{\n")));  // behind the warnings
+}
+
 TEST(Choose, NamesTheBestAndWhyNotTheOthers) {
   const Outcome all = choose("--case 'vit_b*' --deadline 50ms --memory 1GiB --max-error-ratio 0.5");
   EXPECT_EQ(all.code, 0) << all.text;
@@ -30,7 +35,31 @@ TEST(Choose, NamesTheBestAndWhyNotTheOthers) {
                               HasSubstr("  no           breaks      crash: SIGSEGV in run"),
                               HasSubstr("attest repro --impl breaks")));
   const Outcome tight = choose("--case 'vit/vit_b*' --deadline 17ms");
-  EXPECT_THAT(tight.text, HasSubstr("  no           naive       its median is 43.4 ms"));
+  EXPECT_THAT(tight.text, HasSubstr("  no           naive       median 43.4 ms, slowest "));
+  EXPECT_THAT(tight.text, HasSubstr("the median is 2.55 times the deadline of 17.0 ms"));
+}
+
+TEST(Choose, NamesTheNearestMissWhereNoneMayBeUsed) {
+  const Outcome none = choose("--case 'vit_b*' --deadline 1ms");
+  EXPECT_EQ(none.code, 1) << none.text;
+  EXPECT_THAT(none.text, ::testing::ContainsRegex(
+                             "none of 4 may be used; the nearest that was measured is flash_cpu: "
+                             "its median of [0-9.]+ ms is [0-9.]+ times the deadline of 1.00 ms"));
+}
+
+TEST(Choose, TakesADeadlineAsARate) {
+  EXPECT_EQ(choose_json("--deadline 20Hz")["limits"]["deadline_ns"], 5e7);
+  EXPECT_EQ(choose_json("--deadline 50ms")["limits"]["deadline_ns"], 5e7);
+  const Outcome wrong = choose("--deadline 0Hz");
+  EXPECT_EQ(wrong.code, 64);
+  EXPECT_THAT(wrong.text, HasSubstr("must be a rate such as 12Hz, or a time such as 50ms"));
+}
+
+TEST(Choose, NamesTheDtypesThatThereAre) {
+  const Outcome outcome = choose("--case 'vit_b_16*' --dtype f32");
+  EXPECT_EQ(outcome.code, 4) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("there are no records with --dtype f32, but of: "
+                                      "vit/vit_b_16_224/self f16"));
 }
 
 TEST(Choose, ExitCodesFailSafe) {
@@ -50,11 +79,6 @@ TEST(Choose, ExitCodesFailSafe) {
     EXPECT_EQ(wrong.code, 64) << share;
     EXPECT_THAT(wrong.text, HasSubstr("must be a number from 0 to 1"));
   }
-}
-
-nlohmann::json choose_json(const std::string& arguments) {
-  const std::string text = choose(arguments + " --format json").text;
-  return nlohmann::json::parse(text.substr(text.find("{\n")));  // behind the warnings
 }
 
 TEST(Choose, ARuntimeReadsTheJson) {

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <optional>
-
 #include "cli/options/quantity_options.hpp"
 #include "core/problem/quantities.hpp"
 #include "core/tensor/error.hpp"
@@ -13,16 +11,6 @@ namespace {
 
 // Frames longer apart are no frames; shorter ones are no longer timed by sleeping.
 constexpr double kLongest_s = 60, kShortest_s = 1e-4;
-
-double period_in(const std::string& text) {
-  const std::optional<double> period = core::parse_period(text);
-  if (!period || *period < kShortest_s || *period > kLongest_s)
-    throw CLI::ValidationError(
-        "--paced",
-        fmt::format("{}: must be {}, from {} to {}", core::in_quotes(text), core::kPeriodWords,
-                    core::print_seconds(kShortest_s), core::print_seconds(kLongest_s)));
-  return *period;
-}
 
 core::NeighbourSpec neighbours_in(const std::string& text) {
   try {
@@ -35,11 +23,11 @@ core::NeighbourSpec neighbours_in(const std::string& text) {
 }  // namespace
 
 void PacingOptions::add_to(CLI::App& app) {
-  app.add_option_function<std::string>(
-         "--paced", [this](const std::string& text) { period_s = period_in(text); },
-         "after the timed runs, release one frame a period, with new inputs and emptied caches; "
-         "latency counts from the scheduled arrival, and the period is the deadline")
-      ->type_name("RATE");
+  add_period(
+      app, "--paced", period_s,
+      "after the timed runs, release one frame a period, with new inputs and emptied caches; "
+      "latency counts from the scheduled arrival, and the period is the deadline",
+      kShortest_s, kLongest_s);
   add_seconds(app, "--paced-for", window_s,
               "how long frames are released, alone and contended each", 0.01, 1e5);
   app.add_option_function<std::vector<std::string>>(

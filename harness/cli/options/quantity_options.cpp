@@ -33,6 +33,24 @@ CLI::Option* add_seconds(CLI::App& command, const std::string& name, double& sec
   return option->type_name("TIME");
 }
 
+CLI::Option* add_period(CLI::App& command, const std::string& name, double& seconds,
+                        const std::string& help, double least, double most) {
+  return command
+      .add_option_function<std::string>(
+          name,
+          [=, &seconds](const std::string& text) {
+            const std::optional<double> period = core::parse_period(text);
+            if (!period || *period < least || *period > most)
+              throw CLI::ValidationError(
+                  name,
+                  fmt::format("{}: must be {}, from {} to {}", in_quotes(text), core::kPeriodWords,
+                              core::print_seconds(least), core::print_seconds(most)));
+            seconds = *period;
+          },
+          help)
+      ->type_name("RATE");
+}
+
 CLI::Option* add_bytes(CLI::App& command, const std::string& name, uint64_t& bytes,
                        const std::string& help, uint64_t least) {
   CLI::Option* option = command.add_option_function<std::string>(

@@ -13,6 +13,11 @@ namespace attest::cli {
 CLI::Option* add_seconds(CLI::App& command, const std::string& name, double& seconds,
                          const std::string& help, double least, double most);
 
+/// Adds an option that reads the time from one frame to the next, as a rate or a time
+/// (core::parse_period), from `least` to `most` seconds.
+CLI::Option* add_period(CLI::App& command, const std::string& name, double& seconds,
+                        const std::string& help, double least, double most);
+
 /// Adds an option that reads a size (core::parse_bytes) of at least `least` bytes.
 CLI::Option* add_bytes(CLI::App& command, const std::string& name, uint64_t& bytes,
                        const std::string& help, uint64_t least);

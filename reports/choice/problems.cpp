@@ -1,0 +1,119 @@
+#include "reports/choice/problems.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "reports/compare/launches.hpp"
+#include "reports/sizes.hpp"
+
+namespace attest::reports {
+namespace {
+
+using core::Record;
+using core::Results;
+
+/// A record of each implementation, by its name: the last one.
+using LastRecords = std::map<std::string, const Record*>;
+
+/// Those of `all` that the problem has no record of.
+std::vector<const Record*> others_than(const ProblemRecords& problem, const LastRecords& all) {
+  std::vector<const Record*> others;
+  for (const auto& [impl, record] : all)
+    if (std::ranges::find(problem.records, impl, &Record::impl) == problem.records.end())
+      others.push_back(record);
+  return others;
+}
+
+/// The problems whose records have the same key, in the order of their first records. `identify`
+/// sets what a record's problem is, and returns whether it has one.
+template <class Identify>
+std::vector<ProblemRecords> group(const Input& input, Identify identify) {
+  std::vector<ProblemRecords> all;
+  std::map<std::tuple<std::string, std::string, std::string, std::string, std::string>, size_t> at;
+  std::map<std::string, LastRecords> of_machine;
+  for (const Results& run : input.runs) {
+    for (const Record& record : run.records) {
+      ProblemRecords one{.suite = record.suite,
+                         .dtype = record.dtype,
+                         .machine = machine(run, record, "cpu"),
+                         .input = &input};
+      of_machine[one.machine][record.impl] = &record;
+      if (!identify(record, one)) continue;
+      const std::string spec = one.name.empty() ? one.spec : "";
+      const auto [found, fresh] =
+          at.try_emplace({one.suite, one.name, one.dtype, one.machine, spec}, all.size());
+      if (fresh) all.push_back(std::move(one));
+      all[found->second].records.push_back(&record);
+    }
+  }
+  for (ProblemRecords& one : all) one.others = others_than(one, of_machine.at(one.machine));
+  return all;
+}
+
+}  // namespace
+
+std::vector<ProblemRecords> cases(const Input& input) {
+  return group(input, [](const Record& record, ProblemRecords& problem) {
+    problem.name = record.case_name;
+    problem.spec = record.spec;
+    return true;
+  });
+}
+
+std::vector<ProblemRecords> families(const Input& input) {
+  return group(input, [](const Record& record, ProblemRecords& problem) {
+    problem.spec = family_of(record);
+    return !problem.spec.empty();
+  });
+}
+
+std::string title(const ProblemRecords& problem) {
+  const std::string suite = problem.suite.empty() ? "" : problem.suite + "/";
+  if (problem.name.empty())
+    return problem.suite.empty() ? problem.spec : problem.suite + ": " + problem.spec;
+  return fmt::format("{}{} {}", suite, problem.name, problem.dtype);
+}
+
+std::string family_of(const Record& record) {
+  const bool is_for_launch_cost = record.sweep && record.sweep->over.empty();
+  const bool has_tokens = tokens_of(record.spec) > 0;
+  return has_tokens && !is_for_launch_cost ? without_tokens(record.spec) : std::string();
+}
+
+std::vector<int64_t> grid(const ProblemRecords& family) {
+  int64_t fewest = 0, most = 0;
+  for (const Record* record : family.records) {
+    const int64_t tokens = tokens_of(record->spec);
+    fewest = fewest == 0 ? tokens : std::min(fewest, tokens);
+    most = std::max(most, tokens);
+  }
+  std::vector<int64_t> sizes;
+  for (int64_t size = 1; size <= most; size *= 2)
+    if (size >= fewest) sizes.push_back(size);
+  return sizes;
+}
+
+double distance(const Record& record, int64_t tokens) {
+  const auto [less, more] = std::minmax({tokens_of(record.spec), tokens});
+  return double(more) / double(less);
+}
+
+const Results& run_of(const Input& input, const Record& record) {
+  return *std::ranges::find_if(input.runs, [&](const Results& run) {
+    const Record* const first = run.records.data();
+    return std::greater_equal<>()(&record, first) &&
+           std::less<>()(&record, first + run.records.size());
+  });
+}
+
+std::string processor(const Results& run, const Record& record) {
+  const std::string name = fact(run, record.device, record.device == "cpu" ? "model" : "name");
+  return name.empty() ? record.device : name;
+}
+
+}  // namespace attest::reports
