@@ -79,7 +79,7 @@ struct WindowCpu {
     const attest_softmax_params& p = impls::softmax_params(problem);
     const bool band = p.window_left >= 0 || p.window_right >= 0, patches = p.patch_size > 0,
                grid = p.grid_height > 0;
-    if (!band && !patches && !grid) return "no window, patch or grid: use flash_cpu";
+    if (!band && !patches && !grid) return "takes only problems with a window, patches or a grid";
     const bool ragged = problem.features & (ATTEST_WITH_VARLEN | ATTEST_WITH_SEQ_LENS);
     if (grid && (band || patches)) return "a grid together with a band or patches";
     if (grid && (problem.features & ATTEST_WITH_ORDER)) return "a grid in an order of its own";

@@ -161,7 +161,7 @@ class Window {
     const bool band = p.window_left >= 0 || p.window_right >= 0,
                sets = (problem.features & ATTEST_WITH_VARLEN) != 0;
     if (!band && !sets && p.patch_size == 0 && p.grid_height == 0)
-      return "no window, patch, grid or sets: use flash_cuda";
+      return "takes only problems with a window, patches, a grid or sets";
     if (p.window_height * p.window_width > kMostWindowTokens)
       return "grid windows of more than 1,024 tokens";
     if (const char* reason = why_not(problem)) return reason;

@@ -67,7 +67,7 @@ std::string lines(const std::vector<std::string>& texts) {
   return all;
 }
 
-// "does not list GRID (7), does not list PAGES (3), and 2 more reasons (5)"
+// "does not support GRID (7), does not support PAGES (3), and 2 more reasons (5)"
 std::string most_frequent(const std::map<std::string, int>& reasons) {
   constexpr size_t kShown = 3;
   std::vector<std::pair<std::string, int>> sorted(reasons.begin(), reasons.end());

@@ -619,7 +619,7 @@ TEST_F(Cli, ListsCapabilitiesWithReasons) {
              " --for 'softmax seq_len_q=64 head_dim=16 grid_height=8 grid_width=8 "
              "window_height=4 window_width=4'");
   EXPECT_EQ(outcome.code, 0);
-  EXPECT_THAT(outcome.text, ::testing::ContainsRegex("\nflash_cpu +no: does not list GRID"));
+  EXPECT_THAT(outcome.text, ::testing::ContainsRegex("\nflash_cpu +no: does not support GRID"));
   EXPECT_THAT(outcome.text, ::testing::ContainsRegex("\nnaive_minimal +yes, fits: needs 80.0 KiB, "
                                                      "0 of it workspace; qk=f32"));
   EXPECT_THAT(outcome.text, ::testing::ContainsRegex(

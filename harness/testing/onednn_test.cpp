@@ -152,7 +152,7 @@ TEST(OnednnRefusals, NameTheStatusAndTheInstructionSet) {
 TEST(OnednnRefusals, NameTheFeature) {
   const Record record = run(kPlugin, "softmax dtype=f32 seq_len_q=40 head_dim=16 lse", {});
   EXPECT_EQ(record.outcome.verdict(), Verdict::kUnsupported);
-  EXPECT_THAT(record.outcome.reason, HasSubstr("does not list LSE"));
+  EXPECT_THAT(record.outcome.reason, HasSubstr("does not support LSE"));
 }
 
 }  // namespace

@@ -150,7 +150,7 @@ function setUpDecide(data, {byId, bytes, cell, digits, grouped, listen, make, op
         {usable: "✓ yes", rejected: "✗ no", undecided: "? cannot tell"}[entry.state])},
       {title: "why", value: entry => why(entry, question), text: entry => make("span", {},
         why(entry, question), ...judgedInPart(entry))},
-      {title: "ran on", value: entry => entry.points[0].processor},
+      {title: "processor", value: entry => entry.points[0].processor},
       {title: "record", value: entry => entry.points[0].verdict, text: entry => make("span", {},
         ...entry.points.map(record => make("div", {}, cell(record))))},
       {title: "command that shows it", value: commandOf,

@@ -40,14 +40,14 @@ TEST_P(Contract, IsRefusedByNameWhatItsTableDoesNotList) {
   const Record record =
       run_only(GetParam(), "softmax seq_len_q=64 head_dim=16 patch_size=16 order");
   EXPECT_EQ(record.outcome.code, ReasonCode::kUnsupportedTable);
-  EXPECT_EQ(record.outcome.reason, "does not list ORDER+PATCHES");
+  EXPECT_EQ(record.outcome.reason, "does not support ORDER+PATCHES");
   const Record younger =
       run_only(GetParam(), "softmax num_heads=2 seq_len_q=64 head_dim=16 alibi_slopes");
   EXPECT_EQ(younger.outcome.code, ReasonCode::kUnsupportedTable);
-  EXPECT_EQ(younger.outcome.reason, "does not list ALIBI");
+  EXPECT_EQ(younger.outcome.reason, "does not support ALIBI");
   EXPECT_EQ(
       run_only(GetParam(), "softmax num_heads=2 seq_len_q=64 head_dim=16 sinks").outcome.reason,
-      "does not list SINKS");
+      "does not support SINKS");
 }
 
 INSTANTIATE_TEST_SUITE_P(Plugins, Contract,

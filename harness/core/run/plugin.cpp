@@ -75,7 +75,7 @@ std::string refuses(const Implementation& implementation, const Problem& problem
     return fmt::format("does not take {} (takes {})", print_dtypes(missing),
                        implementation.dtypes ? print_dtypes(implementation.dtypes) : "none");
   if (const uint64_t missing = problem.features & ~implementation.features)
-    return fmt::format("does not list {}", print_features(missing));
+    return fmt::format("does not support {}", print_features(missing));
   return {};
 }
 

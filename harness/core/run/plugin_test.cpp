@@ -90,11 +90,11 @@ TEST(Plugin, TheHostRefusesWhatATableDoesNotList) {
   problem.as<attest_softmax_params>().window_right = 0,
   problem.as<attest_softmax_params>().softcap = 30;
   finish_problem(problem);
-  EXPECT_EQ(refuses(implementation, problem), "does not list SOFTCAP");
+  EXPECT_EQ(refuses(implementation, problem), "does not support SOFTCAP");
   implementation.features |= ATTEST_WITH_SOFTCAP;
   EXPECT_EQ(refuses(implementation, problem), "");
   problem.features |= uint64_t{1} << 40;  // a bit of a header to come
-  EXPECT_EQ(refuses(implementation, problem), "does not list OWN(8)");
+  EXPECT_EQ(refuses(implementation, problem), "does not support OWN(8)");
   implementation.device = 7;  // it would get addresses that it cannot reach
   EXPECT_EQ(refuses(implementation, problem), "runs on device 7, which this attest does not know");
 }
