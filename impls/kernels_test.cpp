@@ -2,32 +2,18 @@
 // problems of small odd sizes with every feature and element type, on every instruction set that
 // this machine has; and what masks and extreme numbers must not do.
 #include <gtest/gtest.h>
-#include <hwy/highway.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <numeric>
 
+#include "simd/sweep.hpp"
 #include "simd/trial.hpp"
 
 namespace {
 
-using trial::Trial;
-
-struct Random {
-  std::mt19937_64 engine;
-  int64_t upto(int64_t n) { return static_cast<int64_t>(engine() % static_cast<uint64_t>(n)) + 1; }
-  bool chance(int percent) { return static_cast<int>(engine() % 100) < percent; }
-  template <class T>
-  T pick(std::initializer_list<T> choices) {
-    return *(choices.begin() + upto(static_cast<int64_t>(choices.size())) - 1);
-  }
-};
-
-int64_t any_head_dim(Random& r) {
-  return r.chance(50) ? r.pick<int64_t>({8, 16, 24, 32, 64})
-                      : r.pick<int64_t>({1, 2, 3, 5, 7, 9, 15, 17, 33, 72, 80, 88, 128, 200, 256});
-}
+using trial::any_head_dim, trial::on_each_target, trial::Random, trial::sweep, trial::sweep_seeds,
+    trial::Trial;
 
 void add_qkvo(Trial& t, Random& r, int64_t tokens_q, int64_t tokens_kv, bool packed, double size) {
   const attest_softmax_params& p = t.softmax();
@@ -256,17 +242,6 @@ Trial linear_trial(uint64_t seed) {
   return t;
 }
 
-/// Runs the body on each compiled instruction set that this machine has.
-void on_each_target(const std::function<void(const char*)>& body) {
-  const int64_t all = hwy::SupportedTargets();
-  for (const int64_t target : {HWY_AVX3, HWY_AVX2, HWY_SSE4, HWY_NEON, HWY_SCALAR}) {
-    if ((all & target) == 0) continue;
-    hwy::GetChosenTarget().Update(target);  // libhwy's own state: the plugins' too
-    body(hwy::TargetName(target));
-  }
-  hwy::GetChosenTarget().Update(all);
-}
-
 /// Which products flash_cpu_bf16 multiplies by, until the end of the scope.
 struct Products {
   explicit Products(const char* name) { setenv("ATTEST_CPU_BF16", name, 1); }
@@ -337,38 +312,7 @@ void on_each_flash(const std::function<void(const char*, const Judged&)>& body) 
   }
 }
 
-/// Judges problems of seeds 1 to `seeds`; `where`: for messages.
-void sweep_seeds(const char* name, const char* where, uint64_t seeds,
-                 const std::function<Trial(uint64_t)>& make, double (*judge)(Trial&)) {
-  const attest_impl* const impl = trial::load(name);
-  ASSERT_NE(impl, nullptr);
-  double worst = 0;
-  uint64_t ran = 0;
-  for (uint64_t seed = 1; seed <= seeds; ++seed) {
-    Trial t = make(seed);
-    const trial::Outcome outcome = trial::execute(*impl, t);
-    if (outcome.status == ATTEST_UNSUPPORTED) continue;
-    ASSERT_EQ(outcome.status, ATTEST_OK) << outcome.reason;
-    ++ran;
-    const double ratio = judge(t);
-    worst = std::max(worst, ratio);
-    EXPECT_LE(ratio, 1) << name << " on " << where << ", seed " << seed << ", features " << std::hex
-                        << t.features;
-  }
-  EXPECT_GE(ran, seeds * 9 / 10) << "most problems must be supported, or nothing is tested";
-  std::printf("%s on %s: %d problems, worst error / allowed %.2f\n", name, where,
-              static_cast<int>(ran), worst);
-}
-
-void sweep(const char* name, uint64_t seeds, Trial (*make)(uint64_t), double (*judge)(Trial&)) {
-  uint64_t last = seeds;
-  on_each_target([&](const char* target) {
-    sweep_seeds(name, target, last, make, judge);
-    last = seeds / 3;  // the best target in full, the others in part
-  });
-}
-
-/// The same for flash_cpu_bf16 by each of its products.
+/// trial::sweep() of flash_cpu_bf16 by each of its products.
 void sweep_bf16(uint64_t seeds, Trial (*make)(uint64_t)) {
   const auto rounded = [make](uint64_t seed) {
     Trial t = make(seed);

@@ -811,7 +811,8 @@ TEST_P(CliSuite, EveryImplementationPasses) {
   std::map<std::string, int> passes;
   for (const json& line : lines("all.jsonl"))
     if (line["type"] == "result" && line["verdict"] == "pass") ++passes[line["impl"]];
-  for (const char* impl : {"naive", "flash_cpu", "window_cpu", "linear_cpu", "naive_deformable"})
+  for (const char* impl :
+       {"naive", "flash_cpu", "window_cpu", "linear_cpu", "naive_deformable", "deformable_cpu"})
     EXPECT_GE(passes[impl], 2) << impl;
   EXPECT_EQ(passes["naive_minimal"] >= 3, has_template);
 }

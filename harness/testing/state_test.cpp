@@ -389,6 +389,9 @@ TEST_F(State, BuiltInImplementationsPass) {
        "softmax num_heads=2 seq_len_q=64 head_dim=16 grid_height=8 grid_width=8 window_height=4 "
        "window_width=4"},
       {"plugins/linear_cpu", "linear_cpu", "linear num_heads=2 seq_len_q=61 head_dim=16"},
+      {"plugins/deformable_cpu", "deformable_cpu",
+       "deformable num_heads=2 seq_len_q=61 head_dim_v=24 num_points=4 level_height_0=9 "
+       "level_width_0=14"},
   };
   for (const auto& [library, name, spec] : kBuiltIn) {
     const Record record = run(name, spec, library);

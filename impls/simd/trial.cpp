@@ -219,4 +219,52 @@ double judge_linear(Trial& t) {
   return worst.ratio;
 }
 
+double judge_deformable(Trial& t, bool exact_places) {
+  for (auto& [role, tensor] : t.tensor) tensor.decode();
+  const attest_deformable_params& p = t.deformable();
+  const Tensor &v = t.tensor.at(ATTEST_V), &o = t.tensor.at(ATTEST_O),
+               &locations = t.tensor.at(ATTEST_LOCATIONS), &weights = t.tensor.at(ATTEST_WEIGHTS);
+  Worst worst;
+  std::vector<double> value(static_cast<size_t>(p.head_dim_v)), size(value.size());
+  for (int64_t n = 0; n < p.batch * p.num_heads * p.seq_len_q; ++n) {
+    const int64_t i = n % p.seq_len_q, h = n / p.seq_len_q % p.num_heads,
+                  b = n / p.seq_len_q / p.num_heads;
+    std::fill(value.begin(), value.end(), 0.0), std::fill(size.begin(), size.end(), 0.0);
+    for (int64_t level = 0, first = 0; level < p.num_levels; ++level) {
+      const int64_t height = p.level_height[level], width = p.level_width[level];
+      for (int64_t point = 0; point < p.num_points; ++point) {
+        const auto coordinate = [&](int64_t axis, int64_t pixels) {
+          const double at = locations({b, h, i, level, point, axis});
+          return p.align_corners != 0 ? at * static_cast<double>(pixels - 1)
+                                      : at * static_cast<double>(pixels) - 0.5;
+        };
+        const double x = coordinate(0, width), y = coordinate(1, height);
+        if (!(x > -1 && x < static_cast<double>(width) && y > -1 &&
+              y < static_cast<double>(height)))
+          continue;
+        const double weight = weights({b, h, i, level, point});
+        // Half a unit in the last place of a coordinate, of the product and of the difference
+        const double off = exact_places ? 0 : 1.2e-7 * static_cast<double>(width + height + 1);
+        for (int k = 0; k < 4; ++k) {
+          const auto column = static_cast<int64_t>(std::floor(x)) + k % 2,
+                     row = static_cast<int64_t>(std::floor(y)) + k / 2;
+          if (column < 0 || column >= width || row < 0 || row >= height) continue;
+          const double factor = (1 - std::abs(x - static_cast<double>(column))) *
+                                (1 - std::abs(y - static_cast<double>(row)));
+          for (size_t c = 0; c < value.size(); ++c) {
+            const double pixel = v({b, h, first + row * width + column, static_cast<int64_t>(c)});
+            value[c] += weight * factor * pixel;
+            size[c] += std::abs(weight * pixel) * (factor + off / 1e-6);
+          }
+        }
+      }
+      first += height * width;
+    }
+    for (size_t c = 0; c < value.size(); ++c)
+      worst.meet(o({b, h, i, static_cast<int64_t>(c)}), value[c],
+                 unit(o.spec.dtype) * std::abs(value[c]) + tiny(o.spec.dtype) + 1e-6 * size[c]);
+  }
+  return worst.ratio;
+}
+
 }  // namespace trial

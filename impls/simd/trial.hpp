@@ -101,6 +101,9 @@ struct Trial {
   const attest_linear_params& linear() const {
     return *reinterpret_cast<const attest_linear_params*>(params);
   }
+  attest_deformable_params& deformable() {
+    return *reinterpret_cast<attest_deformable_params*>(params);
+  }
   const Tensor* find(int role) const {
     return tensor.count(role) != 0 ? &tensor.at(role) : nullptr;
   }
@@ -192,5 +195,8 @@ inline double tiny(int32_t dtype) { return dtype == ATTEST_F16 ? 0x1.01p-25 : 1e
 double judge_softmax(Trial& trial);
 /// Linear attention by definition in float64.
 double judge_linear(Trial& trial);
+/// Deformable attention by definition in float64. With `exact_places` no coordinate may err, as
+/// where float32 holds them all.
+double judge_deformable(Trial& trial, bool exact_places);
 
 }  // namespace trial

@@ -1,0 +1,36 @@
+// For kernels_test: random problems of an implementation, judged on every instruction set that this
+// machine has.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <random>
+
+#include "simd/trial.hpp"
+
+namespace trial {
+
+struct Random {
+  std::mt19937_64 engine;
+  int64_t upto(int64_t n) { return static_cast<int64_t>(engine() % static_cast<uint64_t>(n)) + 1; }
+  bool chance(int percent) { return static_cast<int>(engine() % 100) < percent; }
+  template <class T>
+  T pick(std::initializer_list<T> choices) {
+    return *(choices.begin() + upto(static_cast<int64_t>(choices.size())) - 1);
+  }
+};
+
+int64_t any_head_dim(Random& random);
+
+/// Runs the body on each compiled instruction set that this machine has.
+void on_each_target(const std::function<void(const char*)>& body);
+
+/// Judges problems of seeds 1 to `seeds`; `where`: for messages.
+void sweep_seeds(const char* name, const char* where, uint64_t seeds,
+                 const std::function<Trial(uint64_t)>& make, double (*judge)(Trial&));
+
+/// The same on the best instruction set, and on each of the others a third of the seeds.
+void sweep(const char* name, uint64_t seeds, Trial (*make)(uint64_t), double (*judge)(Trial&));
+
+}  // namespace trial
