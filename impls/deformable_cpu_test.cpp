@@ -21,6 +21,15 @@ void turn(Tensor& t) {
   }
 }
 
+/// The same elements of [batch, num_heads, tokens, channels], the heads of a token side by side.
+void put_heads_between(Tensor& t) {
+  const auto stride = [&](int dim, int64_t dense) {
+    t.spec.stride[dim] = t.spec.dim[dim] == 1 ? 0 : dense;
+  };
+  stride(1, t.spec.dim[3]);
+  stride(2, t.spec.dim[1] * t.spec.dim[3]);
+}
+
 double location(Random& r, bool exact) {
   const double far[] = {-1, 2, 60000, -60000, std::nan(""), trial::kInfinity, -trial::kInfinity};
   if (r.chance(10)) return far[r.upto(7) - 1];
@@ -59,6 +68,10 @@ Trial make_trial(uint64_t seed, bool exact, int64_t queries) {
     return t.tensor[role];
   };
   Tensor& v = make(ATTEST_V, {p.batch, p.num_heads, tokens, p.head_dim_v});
+  if (r.chance(40)) {
+    v = trial::make(v.spec.dtype, {p.batch, p.num_heads, tokens, p.head_dim_v});
+    put_heads_between(v);
+  }
   trial::randomize(v, r.engine, 1);
   for (size_t n = 0; exact && n < v.elements(); n += static_cast<size_t>(r.upto(2000)))
     v.set(static_cast<int64_t>(n), r.pick({std::nan(""), trial::kInfinity, -trial::kInfinity}));
@@ -92,12 +105,14 @@ TEST(DeformableCpu, SortedQueriesMatchDefinitionAndGiveTheSameBitsForAnyNumberOf
   ASSERT_NE(impl, nullptr);
   std::vector<char> first;
   for (const int32_t threads : {1, 2, 3}) {
-    Trial t = make_trial(1, false, 1);
+    Trial t;
+    t.operation = ATTEST_DEFORMABLE;
     Random r{std::mt19937_64(5)};
     attest_deformable_params& p = t.deformable();
     p = {sizeof p, 2, 1, 1, 5000, 16, 2, {70, 9}, {80, 7}, 0, 0};
-    t.features = 0, t.threads = threads;
-    t.tensor[ATTEST_V] = trial::make(ATTEST_F32, {1, 1, 70 * 80 + 9 * 7, 16});
+    t.features = ATTEST_WITH_STRIDES, t.threads = threads;
+    // Rows apart, which are copied together
+    t.tensor[ATTEST_V] = trial::make(ATTEST_F32, {1, 1, 70 * 80 + 9 * 7, 16}, 3);
     t.tensor[ATTEST_LOCATIONS] = trial::make(ATTEST_F32, {1, 1, 5000, 2, 2, 2});
     t.tensor[ATTEST_WEIGHTS] = trial::make(ATTEST_F32, {1, 1, 5000, 2, 2});
     t.tensor[ATTEST_O] = trial::make(ATTEST_F32, {1, 1, 5000, 16});

@@ -1,6 +1,6 @@
 // The kernel of deformable attention (deformable.hpp). It takes a block of queries at a time: first
-// the pixels and factors of all their points (deformable_points-inl.hpp), then, query by query, the
-// sums over these.
+// the pixels and factors of all their points (deformable_points-inl.hpp), then, level by level and
+// query by query, the sums over these.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "simd/deformable.cpp"
 #include "simd/targets.hpp"
@@ -23,71 +23,80 @@ namespace HWY_NAMESPACE {
 constexpr int64_t kWidest = 4;  // vectors of a row of V that are summed at once
 // Sums of a channel, of which an addition waits for one: two where there are 16 registers.
 constexpr int kSums = kRows == 8 ? 4 : 2;
-// Queries are sorted by their places if V of one head has more bytes: they do not stay in an L2
-// cache beside what else is read.
-constexpr int64_t kSortedBytes = 256 * 1024;
-constexpr int kBins = 16;  // of each axis
+// Queries are sorted by their places if V of one head has more bytes than a cache: an L1 cache if
+// a query has many points, else an L2 cache beside what else is read.
+constexpr int64_t kManyPoints = 8, kSortedBytesOfMany = 256 * 1024, kSortedBytes = 256 * 1024;
+constexpr int kBins = 32;  // of each axis
 
 int64_t chain_of_deformable(const DeformableSlice& s) {
-  const int64_t points = s.levels * s.points;
-  return in_vectors(s) ? points * (4 / kSums) + kSums / 2 : 4 * points;
+  return in_vectors(s) ? s.points * (4 / kSums) + kSums / 2 + s.levels : 4 * s.levels * s.points;
 }
 
 // --- Sums ---
 
-/// Points of a block, by their numbers.
+/// Points of a block: begin .. end - 1, or those numbers of a list.
 struct Chosen {
-  const int32_t *begin, *end;
+  int64_t begin, end;
+  const int32_t* list;  // null: the numbers themselves
 };
+template <bool packed>
+HWY_INLINE int64_t point_at(const Chosen& points, int64_t n) {
+  return packed ? n : points.list[n];
+}
 
-/// target[c] = the sum over the points, c < vectors * kLanes; v: of channel 0.
-template <int vectors, class T>
+/// target[c] += the sum over the points, c < vectors * kLanes; v: of channel 0.
+template <bool packed, int vectors, class T>
 HWY_INLINE void sum_vectors(const Block& b, Chosen points, const T* v, int64_t stride,
                             float* target) {
   const Floats d;
   Vector sum[kSums][vectors];
   for (int k = 0; k < kSums; ++k)
     for (int w = 0; w < vectors; ++w) sum[k][w] = hn::Zero(d);
-  for (const int32_t* n = points.begin; n != points.end; ++n)
+  for (int64_t n = points.begin; n < points.end; ++n)
     for (int k = 0; k < 4; ++k) {
-      const T* const pixel = v + int64_t{b.token[k * b.room + *n]} * stride;
-      const Vector factor = hn::Set(d, b.factor[k * b.room + *n]);
+      const int64_t at = k * b.room + point_at<packed>(points, n);
+      const T* const pixel = v + int64_t{b.token[at]} * stride;
+      const Vector factor = hn::Set(d, b.factor[at]);
       for (int w = 0; w < vectors; ++w)
         sum[k % kSums][w] = hn::MulAdd(factor, load_lanes(pixel + w * kLanes), sum[k % kSums][w]);
     }
   for (int w = 0; w < vectors; ++w) {
     for (int k = 0; k < kSums; k += 2) sum[k][w] = hn::Add(sum[k][w], sum[k + 1][w]);
     if (kSums == 4) sum[0][w] = hn::Add(sum[0][w], sum[kSums / 2][w]);
-    hn::StoreU(sum[0][w], d, target + w * kLanes);
+    float* const at = target + w * kLanes;
+    hn::StoreU(hn::Add(hn::LoadU(d, at), sum[0][w]), d, at);
   }
 }
 
-/// All channels in vectors, the last of which overlaps the one before it.
-template <class T>
+/// All channels in vectors. Those of the last one that the vectors before it have too are added
+/// apart.
+template <bool packed, class T>
 HWY_INLINE void sum_channels(const Block& b, Chosen points, const T* v, int64_t stride,
-                             int64_t channels) {
+                             int64_t channels, float* target) {
   int64_t c = 0;
   for (; c + kWidest * kLanes <= channels; c += kWidest * kLanes)
-    sum_vectors<kWidest>(b, points, v + c, stride, b.sums + c);
+    sum_vectors<packed, kWidest>(b, points, v + c, stride, target + c);
   const int64_t vectors = (channels - c) / kLanes;
-  if (vectors == 3) sum_vectors<3>(b, points, v + c, stride, b.sums + c);
-  if (vectors == 2) sum_vectors<2>(b, points, v + c, stride, b.sums + c);
-  if (vectors == 1) sum_vectors<1>(b, points, v + c, stride, b.sums + c);
-  if (channels % kLanes == 0) return;
-  c = channels - kLanes;
-  sum_vectors<1>(b, points, v + c, stride, b.sums + c);
+  if (vectors == 3) sum_vectors<packed, 3>(b, points, v + c, stride, target + c);
+  if (vectors == 2) sum_vectors<packed, 2>(b, points, v + c, stride, target + c);
+  if (vectors == 1) sum_vectors<packed, 1>(b, points, v + c, stride, target + c);
+  const int64_t rest = channels % kLanes;
+  if (rest == 0) return;
+  HWY_ALIGN float last[kLanes] = {};
+  sum_vectors<packed, 1>(b, points, v + channels - kLanes, stride, last);
+  for (int64_t n = 0; n < rest; ++n) target[channels - rest + n] += last[kLanes - rest + n];
 }
 
 /// The same one by one: few channels, or channels apart.
 template <class T>
-void sum_singly(const Block& b, Chosen points, const T* v, const int64_t* stride,
-                int64_t channels) {
-  std::fill_n(b.sums, channels, 0.0f);
-  for (const int32_t* n = points.begin; n != points.end; ++n)
+void sum_singly(const Block& b, Chosen points, const T* v, const int64_t* stride, int64_t channels,
+                float* target) {
+  for (int64_t n = points.begin; n < points.end; ++n)
     for (int k = 0; k < 4; ++k) {
-      const T* const pixel = v + int64_t{b.token[k * b.room + *n]} * stride[0];
-      const float factor = b.factor[k * b.room + *n];
-      for (int64_t c = 0; c < channels; ++c) b.sums[c] += factor * widen(pixel[c * stride[1]]);
+      const int64_t at = k * b.room + points.list[n];
+      const T* const pixel = v + int64_t{b.token[at]} * stride[0];
+      const float factor = b.factor[at];
+      for (int64_t c = 0; c < channels; ++c) target[c] += factor * widen(pixel[c * stride[1]]);
     }
 }
 
@@ -98,7 +107,8 @@ void sum_singly(const Block& b, Chosen points, const T* v, const int64_t* stride
 /// order already, or V is so small that it does not matter.
 const int32_t* sort_queries(const DeformableSlice& s, Range queries, const Block& b) {
   const int64_t count = queries.end - queries.begin;
-  if (tokens_of(s) * s.channels * size_of(s.v_dtype) <= kSortedBytes) return nullptr;
+  const int64_t most = b.query_points >= kManyPoints ? kSortedBytesOfMany : kSortedBytes;
+  if (tokens_of(s) * s.channels * size_of(s.v_dtype) <= most) return nullptr;
   const auto bin_of = [](float location) {
     const float at = location * kBins;
     return at > 0 ? at < kBins ? static_cast<int>(at) : kBins - 1 : 0;  // NaN: 0
@@ -119,6 +129,14 @@ const int32_t* sort_queries(const DeformableSlice& s, Range queries, const Block
   return b.order;
 }
 
+void write_query(const DeformableSlice& s, int64_t i, const float* sums) {
+  const int64_t at = i * s.o_stride[0], stride = s.o_stride[1];
+  if (s.o_dtype == ATTEST_F32) return write_row<float>(sums, s.channels, s.o, at, stride);
+  if (s.o_dtype == ATTEST_F16) return write_row<F16>(sums, s.channels, s.o, at, stride);
+  write_row<Bf16>(sums, s.channels, s.o, at, stride);
+}
+
+/// V of the head, its rows one after another, and a row of zeros.
 template <class T>
 const T* pack_rows(const DeformableSlice& s, T* packed) {
   constexpr int64_t kAhead = 16;  // rows
@@ -126,48 +144,58 @@ const T* pack_rows(const DeformableSlice& s, T* packed) {
   const size_t bytes = static_cast<size_t>(s.channels) * sizeof(T);
   for (int64_t token = 0, end = tokens_of(s); token < end; ++token) {
     prefetch_row(v + std::min(token + kAhead, end - 1) * s.v_stride[0], bytes);
-    std::memcpy(packed + token * s.channels, v + token * s.v_stride[0], bytes);
+    char* const target = reinterpret_cast<char*>(packed + token * s.channels);
+    const char* const row = reinterpret_cast<const char*>(v + token * s.v_stride[0]);
+    size_t n = 0;
+    for (; n + kLineBytes <= bytes; n += kLineBytes) std::memcpy(target + n, row + n, kLineBytes);
+    std::memcpy(target + n, row + n, bytes - n);
   }
+  std::memset(packed + tokens_of(s) * s.channels, 0, bytes);
   return packed;
 }
 
-template <class T>
+/// `packed`: V is copied together first.
+template <bool packed, class T>
 void sample(const DeformableSlice& s, Range queries, float* memory) {
   Block b(s, queries.end - queries.begin, memory);
   b.set_levels(s);
   const Reader reader(s, b);
-  const bool is_packed = packs_rows(s, queries.end - queries.begin);
   const T* const v =
-      is_packed ? pack_rows(s, reinterpret_cast<T*>(b.packed)) : static_cast<const T*>(s.v);
-  const int64_t row = is_packed ? s.channels : s.v_stride[0];
+      packed ? pack_rows(s, reinterpret_cast<T*>(b.packed)) : static_cast<const T*>(s.v);
+  const int64_t row = packed ? s.channels : s.v_stride[0];
+  const int32_t zeros = packed ? static_cast<int32_t>(tokens_of(s)) : 0;
   const int32_t* const order = sort_queries(s, queries, b);
   const auto query = [&](int64_t n) {
     return queries.begin + (order == nullptr ? n : int64_t{order[n]});
   };
-  const int64_t count = queries.end - queries.begin,
-                ahead = std::max(b.queries, kPrefetchedPoints / b.query_points);
-  for (int64_t begin = 0; begin < count; begin += b.queries) {
-    const int64_t end = std::min(begin + b.queries, count);
-    for (int64_t n = begin; n < end; ++n) {
-      if (n + ahead < count) reader.prefetch(query(n + ahead));
-      reader.read(query(n), n - begin);
-    }
-    const int32_t *next = b.inside, *const last =
-                                        next + place_points(b, (end - begin) * b.query_points,
-                                                            s.align_corners);
-    for (int64_t n = begin; n < end; ++n) {
-      const int32_t* const first = next;
-      next = std::lower_bound(next, last, static_cast<int32_t>((n - begin + 1) * b.query_points));
-      if (in_vectors(s))
-        sum_channels(b, {first, next}, v, row, s.channels);
-      else
-        sum_singly(b, {first, next}, v, s.v_stride, s.channels);
-      const int64_t at = query(n) * s.o_stride[0];
-      if (s.o_dtype == ATTEST_F32) write_row<float>(b.sums, s.channels, s.o, at, s.o_stride[1]);
-      if (s.o_dtype == ATTEST_F16) write_row<F16>(b.sums, s.channels, s.o, at, s.o_stride[1]);
-      if (s.o_dtype == ATTEST_BF16) write_row<Bf16>(b.sums, s.channels, s.o, at, s.o_stride[1]);
-    }
+  const int64_t count = queries.end - queries.begin;
+  for (int64_t first = 0; first < count; first += b.queries) {
+    const int64_t end = std::min(first + b.queries, count);
+    for (int64_t n = first; n < end; ++n) reader.read(query(n), n - first);
+    place_queries<packed>(b, end - first, s, zeros);
+    std::fill_n(b.sums, (end - first) * s.channels, 0.0f);
+    // Level by level: the queries of a block read pixels near one another.
+    for (int64_t level = 0; level < s.levels; ++level)
+      for (int64_t n = first; n < end; ++n) {
+        if (level == 0 && n + b.queries < count) reader.prefetch(query(n + b.queries));
+        const int64_t part = (n - first) * s.levels + level;
+        const Chosen points = packed ? Chosen{part * s.points, (part + 1) * s.points, nullptr}
+                                     : Chosen{b.begin[part], b.begin[part + 1], b.inside};
+        float* const target = b.sums + (n - first) * s.channels;
+        if (packed || in_vectors(s))
+          sum_channels<packed>(b, points, v, row, s.channels, target);
+        else
+          sum_singly(b, points, v, s.v_stride, s.channels, target);
+      }
+    for (int64_t n = first; n < end; ++n)
+      write_query(s, query(n), b.sums + (n - first) * s.channels);
   }
+}
+
+template <class T>
+void sample(const DeformableSlice& s, Range queries, float* memory) {
+  if (packs_rows(s, queries.end - queries.begin)) return sample<true, T>(s, queries, memory);
+  sample<false, T>(s, queries, memory);
 }
 
 void sample_of(const DeformableSlice& s, Range queries, void* memory) {

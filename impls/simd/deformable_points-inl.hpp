@@ -3,7 +3,8 @@
 // Compiled once a Highway target; include it after foreach_target.h.
 //
 // Where a pixel lies outside of its level, the pixel beside it takes half of its own factor twice.
-// So a point has four pixels, and touches each of them.
+// So a point has four pixels, and touches each of them. A point outside reads zeros, if V is packed
+// and has a row of them, so that all queries have equally many points; else it is left out.
 #if defined(ATTEST_IMPLS_DEFORMABLE_POINTS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTEST_IMPLS_DEFORMABLE_POINTS_INL_HPP
 #undef ATTEST_IMPLS_DEFORMABLE_POINTS_INL_HPP
@@ -25,9 +26,10 @@ HWY_BEFORE_NAMESPACE();
 namespace impls {
 namespace HWY_NAMESPACE {
 
-// Points of a block, if one query has no more: what is known of them stays in the L1 cache.
-constexpr int64_t kBlockPoints = 64;
-constexpr int64_t kPrefetchedPoints = 256;  // ahead of those that are read
+// Points and queries of a block, if one query has no more points: so many that pixels of a level
+// are read again while they are in the L1 cache, so few that what is known of the points is not
+// far.
+constexpr int64_t kBlockPoints = 1024, kBlockQueries = 64;
 constexpr size_t kLineBytes = 64;
 
 using Integers = hn::RebindToSigned<Floats>;
@@ -68,7 +70,8 @@ struct Block {
   float* factor;
   int32_t* token;
   int32_t* inside;       // [room + 16]: the points that lie inside their levels, ascending
-  float* sums;           // [channels]
+  int32_t* begin;        // [queries * levels + 1]: in `inside`, of the points of a query in a level
+  float* sums;           // [queries, channels]
   int32_t *bin, *order;  // [queries of a call]
   float* packed;     // V of the head, its rows one after another: [tokens, channels] of V's dtype
   int64_t size = 0;  // floats of all arrays
@@ -76,7 +79,7 @@ struct Block {
   /// Lays the arrays out from `memory` on, which may be null.
   Block(const DeformableSlice& s, int64_t queries_of_call, float* memory)
       : query_points(s.levels * s.points),
-        queries(std::max<int64_t>(1, kBlockPoints / query_points)),
+        queries(std::clamp<int64_t>(kBlockPoints / query_points, 1, kBlockQueries)),
         room(padded(queries * query_points)) {
     const auto floats = [&](int64_t count) {
       float* const at = memory == nullptr ? nullptr : memory + size;
@@ -87,10 +90,11 @@ struct Block {
     scale_x = floats(room), scale_y = floats(room), width = floats(room), height = floats(room);
     row_tokens = integers(room), first = integers(room);
     locations = floats(2 * room), weights = floats(room), factor = floats(4 * room);
-    token = integers(4 * room), inside = integers(room + 16), sums = floats(s.channels);
+    token = integers(4 * room), inside = integers(room + 16), sums = floats(queries * s.channels);
+    begin = integers(queries * s.levels + 1);
     bin = integers(queries_of_call), order = integers(queries_of_call);
     packed = floats(packs_rows(s, queries_of_call)
-                        ? tokens_of(s) * s.channels * size_of(s.v_dtype) / 4 + 1
+                        ? (tokens_of(s) + 1) * s.channels * size_of(s.v_dtype) / 4 + 1
                         : 0);
   }
 
@@ -124,15 +128,51 @@ HWY_INLINE void prefetch_row(const void* row, size_t bytes) {
   hwy::Prefetch(at + bytes - 1);
 }
 
+/// A vector of elements as floats, in lanes as D has them.
+template <class D>
+HWY_INLINE hn::Vec<D> load_as(D d, const float* source) {
+  return hn::LoadU(d, source);
+}
+template <class D>
+HWY_INLINE hn::Vec<D> load_as(D d, const Bf16* source) {
+  const hn::Rebind<uint16_t, D> half;
+  const hn::RebindToUnsigned<D> word;
+  const auto raw = hn::LoadU(half, reinterpret_cast<const uint16_t*>(source));
+  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(word, raw)));
+}
+template <class D>
+HWY_INLINE hn::Vec<D> load_as(D d, const F16* source) {
+#if ATTEST_IMPLS_F16_LANES
+  const hn::Rebind<hwy::float16_t, D> half;
+  return hn::PromoteTo(d, hn::LoadU(half, reinterpret_cast<const hwy::float16_t*>(source)));
+#else
+  HWY_ALIGN float wide[hn::MaxLanes(D())];
+  for (size_t l = 0; l < hn::MaxLanes(D()); ++l) wide[l] = widen(source[l]);
+  return hn::Load(d, wide);
+#endif
+}
+
+/// widen_row() for rows that may be shorter than a vector.
+template <class T>
+HWY_INLINE void widen_short(const T* source, int64_t count, float* target) {
+  if (count >= kLanes) return widen_row(source, count, 1.0f, target);
+  int64_t n = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const hn::FixedTag<float, 4> four;
+  for (; n + 4 <= count; n += 4) hn::StoreU(load_as(four, source + n), four, target + n);
+#endif
+  for (; n < count; ++n) target[n] = widen(source[n]);
+}
+
 /// target[n] = the element at first + n, n < count.
 void read_row(const void* data, int32_t dtype, int64_t first, int64_t count, float* target) {
   const char* const at = address(data, dtype, first);
   if (dtype == ATTEST_F32)
-    widen_row(reinterpret_cast<const float*>(at), count, 1.0f, target);
+    widen_short(reinterpret_cast<const float*>(at), count, target);
   else if (dtype == ATTEST_F16)
-    widen_row(reinterpret_cast<const F16*>(at), count, 1.0f, target);
+    widen_short(reinterpret_cast<const F16*>(at), count, target);
   else
-    widen_row(reinterpret_cast<const Bf16*>(at), count, 1.0f, target);
+    widen_short(reinterpret_cast<const Bf16*>(at), count, target);
 }
 
 template <class T>
@@ -214,14 +254,16 @@ HWY_INLINE Axis place_on_axis(Vector at, Vector pixels) {
           hn::IfThenElse(is_single, half, rest), hn::IfThenElse(is_single, half, fraction)};
 }
 
-/// Finds pixels and factors of the block's first `count` points; how many of them lie inside.
-int64_t place_points(const Block& b, int64_t count, bool align_corners) {
+/// Finds pixels and factors of the block's first `count` points. If `packed`, points outside have
+/// the row of zeros, number `zeros`; else those inside are listed. Returns how many are listed.
+template <bool packed>
+HWY_INLINE int64_t place_points(const Block& b, int64_t count, bool align_corners, int32_t zeros) {
   const Floats d;
   const Integers number;
   const Vector edge = hn::Set(d, align_corners ? 0.0f : 0.5f), outside = hn::Set(d, -1.0f);
   for (int64_t n = 2 * count; n < 2 * padded(count); ++n)
     b.locations[n] = std::numeric_limits<float>::quiet_NaN();  // lies nowhere
-  int64_t found = 0;
+  int64_t listed = 0;
   for (int64_t n = 0; n < count; n += kLanes) {
     Vector x, y;
     hn::LoadInterleaved2(d, b.locations + 2 * n, x, y);
@@ -230,33 +272,46 @@ int64_t place_points(const Block& b, int64_t count, bool align_corners) {
     const Vector width = hn::Load(d, b.width + n), height = hn::Load(d, b.height + n);
     const auto is_inside = hn::And(hn::And(hn::Gt(x, outside), hn::Lt(x, width)),
                                    hn::And(hn::Gt(y, outside), hn::Lt(y, height)));
-    const auto lane = hn::Iota(number, static_cast<int32_t>(n));
-    hn::StoreU(hn::Compress(lane, hn::RebindMask(number, is_inside)), number, b.inside + found);
-    found += static_cast<int64_t>(hn::CountTrue(d, is_inside));
-
+    if constexpr (!packed) {
+      const auto lane = hn::Iota(number, static_cast<int32_t>(n));
+      hn::StoreU(hn::Compress(lane, hn::RebindMask(number, is_inside)), number, b.inside + listed);
+      listed += static_cast<int64_t>(hn::CountTrue(d, is_inside));
+    }
     const Axis across = place_on_axis(x, width), down = place_on_axis(y, height);
     const Vector weight = hn::Load(d, b.weights + n);
-    const Vector upper = hn::Mul(weight, down.before_factor),
-                 lower = hn::Mul(weight, down.after_factor);
-    hn::Store(hn::Mul(upper, across.before_factor), d, b.factor + n);
-    hn::Store(hn::Mul(upper, across.after_factor), d, b.factor + b.room + n);
-    hn::Store(hn::Mul(lower, across.before_factor), d, b.factor + 2 * b.room + n);
-    hn::Store(hn::Mul(lower, across.after_factor), d, b.factor + 3 * b.room + n);
-
     const auto row_tokens = hn::Load(number, b.row_tokens + n),
                first = hn::Load(number, b.first + n);
-    const auto row_of = [&](Vector row) HWY_ATTR {
-      return hn::Add(hn::Mul(hn::ConvertTo(number, row), row_tokens), first);
+    const auto store = [&](int64_t pixel, Vector row, Vector column, Vector row_factor,
+                           Vector column_factor) HWY_ATTR {
+      auto token = hn::Add(hn::Add(hn::Mul(hn::ConvertTo(number, row), row_tokens), first),
+                           hn::ConvertTo(number, column));
+      Vector factor = hn::Mul(hn::Mul(weight, row_factor), column_factor);
+      if constexpr (packed) {
+        token = hn::IfThenElse(hn::RebindMask(number, is_inside), token, hn::Set(number, zeros));
+        factor = hn::IfThenElseZero(is_inside, factor);
+      }
+      hn::Store(token, number, b.token + pixel * b.room + n);
+      hn::Store(factor, d, b.factor + pixel * b.room + n);
     };
-    const auto upper_row = row_of(down.before), lower_row = row_of(down.after),
-               left = hn::ConvertTo(number, across.before),
-               right = hn::ConvertTo(number, across.after);
-    hn::Store(hn::Add(upper_row, left), number, b.token + n);
-    hn::Store(hn::Add(upper_row, right), number, b.token + b.room + n);
-    hn::Store(hn::Add(lower_row, left), number, b.token + 2 * b.room + n);
-    hn::Store(hn::Add(lower_row, right), number, b.token + 3 * b.room + n);
+    store(0, down.before, across.before, down.before_factor, across.before_factor);
+    store(1, down.before, across.after, down.before_factor, across.after_factor);
+    store(2, down.after, across.before, down.after_factor, across.before_factor);
+    store(3, down.after, across.after, down.after_factor, across.after_factor);
   }
-  return found;
+  return listed;
+}
+
+/// Places the points of the block's first `queries` queries. Those listed are counted by query and
+/// level.
+template <bool packed>
+void place_queries(const Block& b, int64_t queries, const DeformableSlice& s, int32_t zeros) {
+  const int64_t listed = place_points<packed>(b, queries * b.query_points, s.align_corners, zeros);
+  if (packed) return;
+  b.begin[0] = 0;
+  for (int64_t part = 1, next = 0; part <= queries * s.levels; ++part) {
+    while (next < listed && b.inside[next] < part * s.points) ++next;
+    b.begin[part] = static_cast<int32_t>(next);
+  }
 }
 
 }  // namespace HWY_NAMESPACE
