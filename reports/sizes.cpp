@@ -54,14 +54,31 @@ int64_t all_tokens_of(const std::string& spec) {
          (batch == words.end() ? 1 : std::strtoll(batch->second.c_str(), nullptr, 10));
 }
 
-std::string without_tokens(const std::string& spec) {
+namespace {
+
+/// The spec line with `change` of each word that gives the tokens; a word that becomes empty goes.
+template <class Change>
+std::string change_tokens(const std::string& spec, Change change) {
   const std::string tokens = fmt::format("={}", tokens_of(spec));
   std::istringstream text(spec);
-  std::string rest;
-  for (std::string word; text >> word;)
-    if (!word.starts_with("seq_len_") || !word.ends_with(tokens))
-      rest += (rest.empty() ? "" : " ") + word;
-  return rest;
+  std::string changed;
+  for (std::string word; text >> word;) {
+    if (word.starts_with("seq_len_") && word.ends_with(tokens))
+      word = change(word.substr(0, word.size() - tokens.size()));
+    if (!word.empty()) changed += (changed.empty() ? "" : " ") + word;
+  }
+  return changed;
+}
+
+}  // namespace
+
+std::string without_tokens(const std::string& spec) {
+  return change_tokens(spec, [](const std::string&) { return std::string(); });
+}
+
+std::string with_tokens(const std::string& spec, int64_t tokens) {
+  return change_tokens(spec,
+                       [&](const std::string& name) { return fmt::format("{}={}", name, tokens); });
 }
 
 }  // namespace attest::reports

@@ -23,5 +23,7 @@ int64_t all_tokens_of(const std::string& spec);
 /// The spec line without the sizes that tokens_of returns: problems that agree in it differ in
 /// tokens alone. 1,024 queries over many keys are another problem than as many queries as keys.
 std::string without_tokens(const std::string& spec);
+/// The spec line with these sizes set to `tokens`.
+std::string with_tokens(const std::string& spec, int64_t tokens);
 
 }  // namespace attest::reports

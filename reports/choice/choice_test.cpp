@@ -160,7 +160,9 @@ Record skipped(double estimated_ns, int64_t tokens = 1000) {
   record.time.reset();
   record.estimated_ns = estimated_ns;
   record.memory = {.workspace_bytes = 50};
-  record.repro = "attest repro --impl a --inputs 'x y' --threads 2 --timeout 9s 'softmax'";
+  record.repro =
+      "attest repro --impl a --inputs 'x y' --threads 2 --timeout 9s --case-limit 8s "
+      "'softmax'";
   return record;
 }
 
@@ -248,7 +250,7 @@ TEST(Choice, ListsWhatTheMachineRanElsewhere) {
   input.runs[1].header.environment["cpu"]["model"] = "another";
   const ProblemRecords problem = cases(input).at(0);
   ASSERT_EQ(problem.others.size(), 1u) << "d ran on another machine";
-  EXPECT_EQ(measuring_command(input, problem_to_measure(problem, {}), *problem.others[0]),
+  EXPECT_EQ(measuring_command(problem, {}, *problem.others[0]),
             "attest run suites/vit.json --case x --dtype f16 --impl c --plugin ./p.so --threads 4 "
             "--output more.jsonl");
   const Answer answer{problem, choose(problem, {}, {})};
@@ -262,8 +264,8 @@ TEST(Choice, ListsWhatTheMachineRanElsewhere) {
 TEST(Choice, TheCommandOfASkippedCaseMeasuresIt) {
   Input input;
   input.runs = {attest::testing::file({skipped(40e9)})};
-  const Choice choice = choose(cases(input).at(0), {}, {});
-  EXPECT_EQ(command_of(input, choice.candidates[0]),
+  const ProblemRecords problem = cases(input).at(0);
+  EXPECT_EQ(command_of(problem, {}, choose(problem, {}, {}).candidates[0]),
             "attest run vit --case n1000 --dtype f16 --impl a --threads 2 --timeout 80s "
             "--case-limit 320s --output more.jsonl");
   Record hostile = skipped(1);
@@ -274,6 +276,27 @@ TEST(Choice, TheCommandOfASkippedCaseMeasuresIt) {
   hostile.repro = "attest run --vectors v.npz --case c --impl a --threads 2";
   EXPECT_EQ(subject_of(input.runs[0], hostile), "--vectors v.npz --case c");
   EXPECT_EQ(options_of(hostile), "--impl a --threads 2 --case-limit 1s");
+}
+
+TEST(Choice, TheCommandForASizeThatWasNotMeasuredMeasuresIt) {
+  Record other = sized(4000, 1);
+  other.impl = "b";
+  Record record = sized(1000, 1);
+  record.repro = "attest repro --impl a --threads 2 'softmax'";
+  Input input;
+  input.runs = {attest::testing::file({record, other})};
+  const ProblemRecords family = families(input).at(0);
+  const auto command_at = [&](int64_t tokens) {
+    for (const Candidate& one : choose(family, tokens, {}).candidates)
+      if (one.impl == "a") return command_of(family, tokens, one);
+    return std::string();
+  };
+  EXPECT_EQ(command_at(1000), record.repro);
+  EXPECT_EQ(command_at(4000),
+            "attest run vit --case n4000 --dtype f16 --impl a --threads 2 --output more.jsonl");
+  EXPECT_EQ(command_at(5000),
+            "attest run 'softmax dtype=f16 seq_len_q=5000 head_dim=64' --impl a --threads 2 "
+            "--output more.jsonl");
 }
 
 TEST(Choice, SaysWhereJudgingWasReduced) {

@@ -82,9 +82,7 @@ const char* answer_word(const Choice& choice) {
 
 /// The command that measures an implementation which has no record of the problem.
 std::string command_for_other(const Answer& answer, const core::Record& other) {
-  const ProblemRecords& problem = answer.problem;
-  return measuring_command(*problem.input, problem_to_measure(problem, answer.choice.tokens),
-                           other);
+  return measuring_command(answer.problem, answer.choice.tokens, other);
 }
 
 ordered_json optional_json(const std::optional<double>& value) {
@@ -121,7 +119,7 @@ ordered_json candidate_json(const Candidate& candidate, const Answer& answer,
                    {"processor", processor(run_of(input, nearest), nearest)},
                    {"median_ns", optional_json(candidate.median_ns())},
                    {"worst_ns", optional_json(candidate.worst_ns())},
-                   {"command", command_of(input, candidate)},
+                   {"command", command_of(answer.problem, answer.choice.tokens, candidate)},
                    {"points", ordered_json::array()}};
   for (const core::Record* point : candidate.points) one["points"].push_back(point_json(*point));
   return one;
@@ -197,7 +195,7 @@ std::string print_choice(const Answer& answer, const ChoiceLimits& limits, bool 
     if (candidate.usable == Usable::kYes) {
       const Judging judging = least_judging(candidate);
       if (judging.is_partial()) add_below("in part: " + judging_words(judging));
-    } else if (const std::string command = command_of(*answer.problem.input, candidate);
+    } else if (const std::string command = command_of(answer.problem, choice.tokens, candidate);
                !command.empty()) {
       add_below(command);
     }

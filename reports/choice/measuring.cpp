@@ -7,6 +7,8 @@
 #include <cmath>
 #include <vector>
 
+#include "reports/sizes.hpp"
+
 namespace attest::reports {
 namespace {
 
@@ -66,6 +68,19 @@ std::string suite_of(const core::Results& run, const std::string& suite) {
   return suite;
 }
 
+/// The record whose problem is measured: of a case the last, of a family that with the most similar
+/// number of tokens.
+const Record& problem_to_measure(const ProblemRecords& problem, std::optional<int64_t> tokens) {
+  if (!tokens) return *problem.records.back();
+  return **std::ranges::min_element(
+      problem.records, {}, [&](const Record* record) { return distance(*record, *tokens); });
+}
+
+/// Runs what `subject` says as the implementation of the record was run.
+std::string command(const std::string& subject, const Record& implementation) {
+  return kRun + subject + " " + options_of(implementation) + kOutput;
+}
+
 }  // namespace
 
 std::string subject_of(const core::Results& run, const Record& record) {
@@ -101,22 +116,21 @@ std::string options_of(const Record& record) {
   return fmt::format("{}", fmt::join(words, " "));
 }
 
-std::string measuring_command(const Input& input, const Record& problem,
+std::string measuring_command(const ProblemRecords& problem, std::optional<int64_t> tokens,
                               const Record& implementation) {
-  return kRun + subject_of(run_of(input, problem), problem) + " " + options_of(implementation) +
-         kOutput;
+  const Record& nearest = problem_to_measure(problem, tokens);
+  const bool is_there = !tokens || tokens_of(nearest.spec) == *tokens;
+  return command(is_there ? subject_of(run_of(*problem.input, nearest), nearest)
+                          : shell_word(with_tokens(nearest.spec, *tokens)),
+                 implementation);
 }
 
-const Record& problem_to_measure(const ProblemRecords& problem, std::optional<int64_t> tokens) {
-  if (!tokens) return *problem.records.back();
-  return **std::ranges::min_element(
-      problem.records, {}, [&](const Record* record) { return distance(*record, *tokens); });
-}
-
-std::string command_of(const Input& input, const Candidate& candidate) {
+std::string command_of(const ProblemRecords& problem, std::optional<int64_t> tokens,
+                       const Candidate& candidate) {
   const Record& nearest = *candidate.points.front();
+  if (candidate.limit == "range") return measuring_command(problem, tokens, nearest);
   return nearest.outcome.verdict() == core::Verdict::kSkipped
-             ? measuring_command(input, nearest, nearest)
+             ? command(subject_of(run_of(*problem.input, nearest), nearest), nearest)
              : nearest.repro;
 }
 

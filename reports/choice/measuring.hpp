@@ -16,19 +16,17 @@ std::string subject_of(const core::Results& run, const core::Record& record);
 /// it run if a run takes up to twice the estimated time.
 std::string options_of(const core::Record& record);
 
-/// The command that runs the problem of one record as the implementation of another was run:
-/// "attest run lidar --case full_32768/self --dtype f32 --impl naive --threads 2 --output
-/// more.jsonl".
-std::string measuring_command(const Input& input, const core::Record& problem,
+/// The command that runs the case, or with `tokens` the problem of the family at that size, as the
+/// implementation of this record was run: "attest run lidar --case full_32768/self --dtype f32
+/// --impl naive --threads 2 --output more.jsonl". A size that no case of the input has is given by
+/// its spec.
+std::string measuring_command(const ProblemRecords& problem, std::optional<int64_t> tokens,
                               const core::Record& implementation);
 
-/// The record of the problem that an implementation without one is to be measured on: of a case
-/// the last, of a family that with the most similar number of tokens.
-const core::Record& problem_to_measure(const ProblemRecords& problem,
-                                       std::optional<int64_t> tokens);
-
 /// What shows the answer for a candidate: the command that repeats the nearest point, or if that
-/// was skipped, the one that measures it. Empty if the record does not say it.
-std::string command_of(const Input& input, const Candidate& candidate);
+/// was skipped or is of a size that says nothing, the one that measures it. Empty if the record
+/// does not say it.
+std::string command_of(const ProblemRecords& problem, std::optional<int64_t> tokens,
+                       const Candidate& candidate);
 
 }  // namespace attest::reports

@@ -79,8 +79,18 @@ function setUpDecide(data, {byId, bytes, cell, digits, grouped, listen, make, op
   // The command that measures a problem with the implementation of another record.
   const measuring = (problem, record) =>
     `attest run ${problem.subject} ${record.options} --output more.jsonl`;
-  const commandOf = ({points: [nearest]}) => nearest.verdict === "skipped"
-    ? measuring(nearest, nearest) : nearest.repro;
+  // The same at the size that was asked about, which perhaps no record has.
+  function measuringThere({problem}, question, record) {
+    const there = question.tokens === null || problem.tokens === question.tokens;
+    const spec = problem.spec.split(" ").map(word => word.startsWith("seq_len_") &&
+      word.endsWith("=" + problem.tokens) ? word.split("=")[0] + "=" + question.tokens : word);
+    return measuring(there ? problem : {subject: quoted(spec.join(" "))}, record);
+  }
+  const commandOf = (entry, result, question) => {
+    const [nearest] = entry.points;
+    return entry.why === "range" ? measuringThere(result, question, nearest)
+      : nearest.verdict === "skipped" ? measuring(nearest, nearest) : nearest.repro;
+  };
   const quoted = text => /^[\w./=-]+$/.test(text) ? text : `'${text.replace(/'/g, "'\\''")}'`;
   // The command that answers the same question.
   function chooseCommand(question) {
@@ -153,8 +163,8 @@ function setUpDecide(data, {byId, bytes, cell, digits, grouped, listen, make, op
       {title: "processor", value: entry => entry.points[0].processor},
       {title: "record", value: entry => entry.points[0].verdict, text: entry => make("span", {},
         ...entry.points.map(record => make("div", {}, cell(record))))},
-      {title: "command that shows it", value: commandOf,
-        text: entry => make("code", {}, commandOf(entry))},
+      {title: "command that shows it", value: entry => commandOf(entry, result, question),
+        text: entry => make("code", {}, commandOf(entry, result, question))},
     ], result.entries);
     const nearest = result.entries.length ? result.entries[0].points[0] : null;
     place.replaceChildren(sentence(result, question), make("p", {class: "soft"},
@@ -165,7 +175,7 @@ function setUpDecide(data, {byId, bytes, cell, digits, grouped, listen, make, op
       "records; the command below reads all.") : "",
     place2, ...result.others.map(record => make("p", {class: "soft", "data-other": record.impl},
       "Not measured here: ", make("b", {}, record.impl), ". ",
-      make("code", {}, measuring(result.problem, record)), " measures it.")),
+      make("code", {}, measuringThere(result, question, record)), " measures it.")),
     make("p", {class: "soft"}, "The same on a command line: ",
       make("code", {}, chooseCommand(question)), ". ",
       make("a", {href: linkOf(question), id: "decide-link"}, "Link to this question")));
