@@ -5,7 +5,8 @@
 
 namespace attest::reports {
 
-Database::Database(const std::string& path, bool create) : path_(path) {
+Database::Database(const std::string& path, bool create, std::chrono::milliseconds wait)
+    : path_(path) {
   const int flags = SQLITE_OPEN_READWRITE | (create ? SQLITE_OPEN_CREATE : 0);
   int code = sqlite3_open_v2(path.c_str(), &handle_, flags, nullptr);
   if (code == SQLITE_CANTOPEN && !create) {  // a folder that may only be read
@@ -17,7 +18,7 @@ Database::Database(const std::string& path, bool create) : path_(path) {
     sqlite3_close(handle_);
     throw core::MachineError(fmt::format("{}: {}", path, why));
   }
-  sqlite3_busy_timeout(handle_, 10'000);  // ms; another attest may be adding
+  sqlite3_busy_timeout(handle_, int(wait.count()));
 }
 
 Database::~Database() { sqlite3_close(handle_); }

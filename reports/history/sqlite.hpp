@@ -1,6 +1,7 @@
 // A small interface to SQLite for history/index.cpp. It throws on errors, and statements end with
 // their scope.
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -22,7 +23,9 @@ class DamagedDatabase : public core::Error {
 /// cannot be opened, is locked or not writable, or if the disk is full.
 class Database {
  public:
-  Database(const std::string& path, bool create);
+  /// Another process may hold the file locked: statements wait for it as long as `wait`.
+  Database(const std::string& path, bool create,
+           std::chrono::milliseconds wait = std::chrono::seconds(10));
   ~Database();
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
