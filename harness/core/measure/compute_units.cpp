@@ -7,10 +7,26 @@
 #include <immintrin.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#include <sys/auxv.h>
 #endif
 
 namespace attest::core {
 namespace {
+
+#if defined(__x86_64__) || defined(__aarch64__)
+// Twelve chains hide six cycles of latency on two units.
+constexpr int kChains = 12;
+constexpr int kRepeats = 8;  // of all chains in a round
+constexpr uint16_t kOneBf16 = 0x3f80;
+// All steps of a round become one line of code, so that the chains stay in registers.
+#if defined(__clang__)
+#define ATTEST_UNROLL _Pragma("unroll")
+#else
+#define ATTEST_UNROLL _Pragma("GCC unroll 96")
+#endif
+#endif
 
 #if defined(__x86_64__)
 
@@ -55,88 +71,49 @@ bool may_use_tiles() {
   return false;
 #endif
 }
-bool has_amx_bf16() {
-  constexpr unsigned kAmxBf16 = 1u << 22, kAmxTile = 1u << 24;
-  constexpr unsigned kBoth = kAmxBf16 | kAmxTile;
-  return saves(kTileRegisters) && (read_leaf7(0).edx & kBoth) == kBoth && may_use_tiles();
+bool has_tiles() {
+  constexpr unsigned kAmxTile = 1u << 24;
+  return saves(kTileRegisters) && (read_leaf7(0).edx & kAmxTile) != 0 && may_use_tiles();
 }
+bool has_amx_bf16() { return (read_leaf7(0).edx & 1u << 22) != 0 && has_tiles(); }
+bool has_amx_fp16() { return (read_leaf7(1).eax & 1u << 21) != 0 && has_tiles(); }
 
-constexpr int kRepeats = 8;  // of all chains in a round
-constexpr uint16_t kOneBf16 = 0x3f80;
-
-// Twelve chains hide six cycles of latency on two units. They start apart, so that the compiler
-// cannot merge two; the sums grow until nothing changes any more, and never overflow.
+// The sums start apart, so that the compiler cannot merge two; they grow until nothing changes any
+// more, and never overflow.
 __attribute__((target("avx512f,avx512bf16"))) double run_avx512_bf16(int64_t rounds) {
   const __m512bh one = (__m512bh)_mm512_set1_epi16(short(kOneBf16));
-  __m512 a = _mm512_set1_ps(1), b = _mm512_set1_ps(2), c = _mm512_set1_ps(3), d = _mm512_set1_ps(4),
-         e = _mm512_set1_ps(5), f = _mm512_set1_ps(6);
-  __m512 g = _mm512_set1_ps(7), h = _mm512_set1_ps(8), i = _mm512_set1_ps(9),
-         j = _mm512_set1_ps(10), k = _mm512_set1_ps(11), l = _mm512_set1_ps(12);
-  for (int64_t round = 0; round < rounds; ++round)
-    for (int repeat = 0; repeat < kRepeats; ++repeat) {
-      a = _mm512_dpbf16_ps(a, one, one);
-      b = _mm512_dpbf16_ps(b, one, one);
-      c = _mm512_dpbf16_ps(c, one, one);
-      d = _mm512_dpbf16_ps(d, one, one);
-      e = _mm512_dpbf16_ps(e, one, one);
-      f = _mm512_dpbf16_ps(f, one, one);
-      g = _mm512_dpbf16_ps(g, one, one);
-      h = _mm512_dpbf16_ps(h, one, one);
-      i = _mm512_dpbf16_ps(i, one, one);
-      j = _mm512_dpbf16_ps(j, one, one);
-      k = _mm512_dpbf16_ps(k, one, one);
-      l = _mm512_dpbf16_ps(l, one, one);
-    }
-  const __m512 sum = _mm512_add_ps(_mm512_add_ps(_mm512_add_ps(a, b), _mm512_add_ps(c, d)),
-                                   _mm512_add_ps(_mm512_add_ps(e, f), _mm512_add_ps(g, h)));
-  const __m512 rest = _mm512_add_ps(_mm512_add_ps(i, j), _mm512_add_ps(k, l));
-  const __m512 kept = _mm512_add_ps(sum, rest);
-  __asm__ volatile("" : : "v"(kept));    // the loop is not to be left out
+  __m512 sum[kChains];
+  for (int chain = 0; chain < kChains; ++chain) sum[chain] = _mm512_set1_ps(float(chain + 1));
+  for (int64_t round = 0; round < rounds; ++round) {
+    ATTEST_UNROLL
+    for (int step = 0; step < kChains * kRepeats; ++step)
+      sum[step % kChains] = _mm512_dpbf16_ps(sum[step % kChains], one, one);
+  }
+  ATTEST_UNROLL
+  for (const __m512& kept : sum) __asm__ volatile("" : : "v"(kept));  // the loop is not left out
   constexpr double kFlops = 2 * 2 * 16;  // a multiply-add of two pairs in each of 16 lanes
-  return kFlops * 12 * kRepeats * double(rounds);
+  return kFlops * kChains * kRepeats * double(rounds);
 }
 
-#if defined(__clang__) ? __clang_major__ >= 14 : __GNUC__ >= 12
+#if defined(__clang__) ? __clang_major__ >= 16 : __GNUC__ >= 12
 #define ATTEST_HAS_FP16_LOOP 1
 // x -> x / 2 + 1 / 4 runs towards 1 / 2, from another start in each chain.
 __attribute__((target("avx512f,avx512fp16"))) double run_avx512_fp16(int64_t rounds) {
   // Halves by their bits, since older compilers lack the type: 0x3c00 is 1.
   const __m512h half = (__m512h)_mm512_set1_epi16(0x3800),
-                step = (__m512h)_mm512_set1_epi16(0x3400);
-  __m512h a = (__m512h)_mm512_set1_epi16(0x3c00);
-  __m512h b = (__m512h)_mm512_set1_epi16(0x3d00);
-  __m512h c = (__m512h)_mm512_set1_epi16(0x3e00);
-  __m512h d = (__m512h)_mm512_set1_epi16(0x3f00);
-  __m512h e = (__m512h)_mm512_set1_epi16(0x4000);
-  __m512h f = (__m512h)_mm512_set1_epi16(0x4100);
-  __m512h g = (__m512h)_mm512_set1_epi16(0x4200);
-  __m512h h = (__m512h)_mm512_set1_epi16(0x4300);
-  __m512h i = (__m512h)_mm512_set1_epi16(0x4400);
-  __m512h j = (__m512h)_mm512_set1_epi16(0x4500);
-  __m512h k = (__m512h)_mm512_set1_epi16(0x4600);
-  __m512h l = (__m512h)_mm512_set1_epi16(0x4700);
-  for (int64_t round = 0; round < rounds; ++round)
-    for (int repeat = 0; repeat < kRepeats; ++repeat) {
-      a = _mm512_fmadd_ph(a, half, step);
-      b = _mm512_fmadd_ph(b, half, step);
-      c = _mm512_fmadd_ph(c, half, step);
-      d = _mm512_fmadd_ph(d, half, step);
-      e = _mm512_fmadd_ph(e, half, step);
-      f = _mm512_fmadd_ph(f, half, step);
-      g = _mm512_fmadd_ph(g, half, step);
-      h = _mm512_fmadd_ph(h, half, step);
-      i = _mm512_fmadd_ph(i, half, step);
-      j = _mm512_fmadd_ph(j, half, step);
-      k = _mm512_fmadd_ph(k, half, step);
-      l = _mm512_fmadd_ph(l, half, step);
-    }
-  const __m512h sum = _mm512_add_ph(_mm512_add_ph(_mm512_add_ph(a, b), _mm512_add_ph(c, d)),
-                                    _mm512_add_ph(_mm512_add_ph(e, f), _mm512_add_ph(g, h)));
-  const __m512h rest = _mm512_add_ph(_mm512_add_ph(i, j), _mm512_add_ph(k, l));
-  const __m512 kept = (__m512)_mm512_add_ph(sum, rest);
-  __asm__ volatile("" : : "v"(kept));  // the loop is not to be left out
-  constexpr double kFlops = 2 * 32;    // a multiply-add in each of 32 lanes
-  return kFlops * 12 * kRepeats * double(rounds);
+                quarter = (__m512h)_mm512_set1_epi16(0x3400);
+  __m512h x[kChains];
+  for (int chain = 0; chain < kChains; ++chain)
+    x[chain] = (__m512h)_mm512_set1_epi16(short(0x3c00 + 0x100 * chain));
+  for (int64_t round = 0; round < rounds; ++round) {
+    ATTEST_UNROLL
+    for (int step = 0; step < kChains * kRepeats; ++step)
+      x[step % kChains] = _mm512_fmadd_ph(x[step % kChains], half, quarter);
+  }
+  ATTEST_UNROLL
+  for (const __m512h& kept : x) __asm__ volatile("" : : "v"((__m512)kept));
+  constexpr double kFlops = 2 * 32;  // a multiply-add in each of 32 lanes
+  return kFlops * kChains * kRepeats * double(rounds);
 }
 #endif
 
@@ -150,27 +127,33 @@ static_assert(sizeof(TileConfiguration) == 64);
 
 struct alignas(64) TileOfOnes {
   uint16_t element[16 * 32];
-  constexpr TileOfOnes() : element() {
-    for (uint16_t& one : element) one = kOneBf16;
+  constexpr explicit TileOfOnes(uint16_t one) : element() {
+    for (uint16_t& each : element) each = one;
   }
 };
 
 // Static, because g++ 12 takes local variables that only tile instructions read for unused.
 constinit const TileConfiguration kTiles;
-constinit const TileOfOnes kOnes;
+constinit const TileOfOnes kBf16Ones(kOneBf16), kFp16Ones(0x3c00);
 
-// Four tiles of sums, 16 x 16 f32 each, from two tiles of left factors, 16 x 32 bf16, and two of
-// right ones.
-__attribute__((target("amx-tile,amx-bf16"))) double run_amx_bf16(int64_t rounds) {
+__attribute__((target("amx-tile"))) void load_tiles(const TileOfOnes& ones) {
   _tile_loadconfig(&kTiles);
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(2);
   _tile_zero(3);
-  _tile_loadd(4, kOnes.element, 64);
-  _tile_loadd(5, kOnes.element, 64);
-  _tile_loadd(6, kOnes.element, 64);
-  _tile_loadd(7, kOnes.element, 64);
+  _tile_loadd(4, ones.element, 64);
+  _tile_loadd(5, ones.element, 64);
+  _tile_loadd(6, ones.element, 64);
+  _tile_loadd(7, ones.element, 64);
+}
+
+// Four tiles of sums, 16 x 16 f32 each, from two tiles of left factors, 16 x 32 elements of 16
+// bits, and two of right ones.
+constexpr double kFlopsOfFourTiles = 4.0 * 2 * 16 * 16 * 32;
+
+__attribute__((target("amx-tile,amx-bf16"))) double run_amx_bf16(int64_t rounds) {
+  load_tiles(kBf16Ones);
   for (int64_t round = 0; round < rounds; ++round) {
     _tile_dpbf16ps(0, 4, 6);
     _tile_dpbf16ps(1, 4, 7);
@@ -178,8 +161,20 @@ __attribute__((target("amx-tile,amx-bf16"))) double run_amx_bf16(int64_t rounds)
     _tile_dpbf16ps(3, 5, 7);
   }
   _tile_release();
-  constexpr double kFlops = 2 * 16 * 16 * 32;
-  return kFlops * 4 * double(rounds);
+  return kFlopsOfFourTiles * double(rounds);
+}
+
+// The same by TDPFP16PS. It is written by its bytes, because g++ 12 and older assemblers lack it.
+__attribute__((target("amx-tile"))) double run_amx_fp16(int64_t rounds) {
+  load_tiles(kFp16Ones);
+  for (int64_t round = 0; round < rounds; ++round)
+    __asm__ volatile(
+        ".byte 0xc4, 0xe2, 0x4b, 0x5c, 0xc4\n\t"    // tmm0 += tmm4 tmm6
+        ".byte 0xc4, 0xe2, 0x43, 0x5c, 0xcc\n\t"    // tmm1 += tmm4 tmm7
+        ".byte 0xc4, 0xe2, 0x4b, 0x5c, 0xd5\n\t"    // tmm2 += tmm5 tmm6
+        ".byte 0xc4, 0xe2, 0x43, 0x5c, 0xdd\n\t");  // tmm3 += tmm5 tmm7
+  _tile_release();
+  return kFlopsOfFourTiles * double(rounds);
 }
 
 void add_x86_units(std::vector<ComputeUnit>& units) {
@@ -187,10 +182,54 @@ void add_x86_units(std::vector<ComputeUnit>& units) {
   if (has_avx512_fp16()) units.push_back({"f16", "AVX-512 FP16", run_avx512_fp16});
 #endif
   if (has_avx512_bf16()) units.push_back({"bf16", "AVX-512 BF16", run_avx512_bf16});
+  if (has_amx_fp16()) units.push_back({"f16", "AMX FP16", run_amx_fp16});
   if (has_amx_bf16()) units.push_back({"bf16", "AMX", run_amx_bf16});
 }
 
 #endif  // x86-64
+
+#if defined(__aarch64__)
+
+// Arm Architecture Reference Manual, FEAT_FP16 (FMLA) and FEAT_BF16 (BFMMLA).
+// x -> x / 2 + 1 / 4 runs towards 1 / 2, from another start in each chain.
+__attribute__((target("arch=armv8.2-a+fp16"))) double run_neon_fp16(int64_t rounds) {
+  const float16x8_t half = vdupq_n_f16(__fp16(0.5f)), quarter = vdupq_n_f16(__fp16(0.25f));
+  float16x8_t x[kChains];
+  for (int chain = 0; chain < kChains; ++chain) x[chain] = vdupq_n_f16(__fp16(float(chain + 1)));
+  for (int64_t round = 0; round < rounds; ++round) {
+    ATTEST_UNROLL
+    for (int step = 0; step < kChains * kRepeats; ++step)
+      x[step % kChains] = vfmaq_f16(quarter, x[step % kChains], half);
+  }
+  ATTEST_UNROLL
+  for (const float16x8_t& kept : x) __asm__ volatile("" : : "w"(kept));
+  constexpr double kFlops = 2 * 8;  // a multiply-add in each of 8 lanes
+  return kFlops * kChains * kRepeats * double(rounds);
+}
+
+__attribute__((target("arch=armv8.2-a+bf16"))) double run_neon_bf16(int64_t rounds) {
+  const bfloat16x8_t one = vreinterpretq_bf16_u16(vdupq_n_u16(kOneBf16));
+  float32x4_t sum[kChains];
+  for (int chain = 0; chain < kChains; ++chain) sum[chain] = vdupq_n_f32(float(chain + 1));
+  for (int64_t round = 0; round < rounds; ++round) {
+    ATTEST_UNROLL
+    for (int step = 0; step < kChains * kRepeats; ++step)
+      sum[step % kChains] = vbfmmlaq_f32(sum[step % kChains], one, one);
+  }
+  ATTEST_UNROLL
+  for (const float32x4_t& kept : sum) __asm__ volatile("" : : "w"(kept));
+  constexpr double kFlops = 2 * 2 * 2 * 4;  // 2 x 2 sums of four products
+  return kFlops * kChains * kRepeats * double(rounds);
+}
+
+// Linux says which instructions a process may use (Documentation/arch/arm64/elf_hwcaps.rst).
+void add_arm_units(std::vector<ComputeUnit>& units) {
+  constexpr unsigned long kHalvesInVectors = 1ul << 10, kBf16 = 1ul << 14;  // ASIMDHP, BF16
+  if (getauxval(AT_HWCAP) & kHalvesInVectors) units.push_back({"f16", "NEON FP16", run_neon_fp16});
+  if (getauxval(AT_HWCAP2) & kBf16) units.push_back({"bf16", "NEON BF16", run_neon_bf16});
+}
+
+#endif  // aarch64
 
 }  // namespace
 
@@ -198,6 +237,8 @@ std::vector<ComputeUnit> compute_units() {
   std::vector<ComputeUnit> units{{"f32", vectors_in_use(), run_multiply_adds}};
 #if defined(__x86_64__)
   add_x86_units(units);
+#elif defined(__aarch64__)
+  add_arm_units(units);
 #endif
   return units;
 }

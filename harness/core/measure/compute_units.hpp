@@ -16,8 +16,8 @@ struct ComputeUnit {
 };
 
 /// The units that the CPU has, that the system lets this process use, and that this build has loops
-/// for; f32 comes first. AMX is asked for from Linux (arch_prctl), once. On processors other than
-/// x86-64 there is no loop for f16 and bf16 yet.
+/// for; f32 comes first. AMX is asked for from Linux (arch_prctl), once. Loops for f16 and bf16
+/// are there for x86-64 and for 64-bit Arm.
 std::vector<ComputeUnit> compute_units();
 
 }  // namespace attest::core

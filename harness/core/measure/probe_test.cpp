@@ -67,8 +67,9 @@ TEST(Probe, UnitsAreThoseOfTheCpu) {
   for (const ComputeUnit& unit : units) {
     EXPECT_GT(unit.run(1), 0) << unit.name;
     for (const auto& [name, flag] :
-         {std::pair("AMX", "amx_bf16"), std::pair("AVX-512 BF16", "avx512_bf16"),
-          std::pair("AVX-512 FP16", "avx512_fp16")})
+         {std::pair("AMX", "amx_bf16"), std::pair("AMX FP16", "amx_fp16"),
+          std::pair("AVX-512 BF16", "avx512_bf16"), std::pair("AVX-512 FP16", "avx512_fp16"),
+          std::pair("NEON FP16", "asimdhp"), std::pair("NEON BF16", "bf16")})
       EXPECT_TRUE(unit.name != name || flags.find(flag) != flags.npos) << unit.name;
   }
 }
