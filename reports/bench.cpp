@@ -122,6 +122,27 @@ std::string print_block(Block block, bool colour) {
   return text + conclusion(block) + "\n";
 }
 
+std::string roofline_legend(const core::Results& results, const Peaks& peaks) {
+  const auto has_roofline = [&](bool of_cpu) {
+    return std::ranges::any_of(results.records, [&](const Record& record) {
+      return record.roofline && (record.device == "cpu") == of_cpu;
+    });
+  };
+  const bool of_cpu = peaks.gflops > 0 && has_roofline(true), of_gpu = has_roofline(false);
+  if (!of_cpu && !of_gpu) return {};
+  std::string text =
+      "roofline: the least time that the limits of this machine allow, as a share of the median; "
+      "limit: which binds";
+  if (of_cpu)
+    text += fmt::format(
+        ". Measured on {2} thread{3}: {0} GFLOP/s of float32 multiply-adds, {1} GB/s of reads from "
+        "memory",
+        three_digits(peaks.gflops), three_digits(peaks.gbs), peaks.threads,
+        peaks.threads == "1" ? "" : "s");
+  if (of_gpu) text += ". A GPU's limits follow from its units and clocks";
+  return text + "\n";
+}
+
 std::string legend(const core::Results& results, const Peaks& peaks) {
   const bool any_few = std::ranges::any_of(results.records, [](const Record& record) {
     return is_ranked(record) && has_few_samples(record);
@@ -131,13 +152,7 @@ std::string legend(const core::Results& results, const Peaks& peaks) {
       "beyond the tensors\n",
       kWantedCoverage * 100,
       any_few ? " (*: too few samples for that; from least to largest)" : "");
-  if (peaks.gflops > 0)
-    text += fmt::format(
-        "roofline: the least time that the limits of this machine allow, as a share of the median; "
-        "limit: which binds. Measured on {2} thread{3}: {0} GFLOP/s of float32 multiply-adds, {1} "
-        "GB/s of reads from memory\n",
-        three_digits(peaks.gflops), three_digits(peaks.gbs), peaks.threads,
-        peaks.threads == "1" ? "" : "s");
+  text += roofline_legend(results, peaks);
   if (const std::string excess = print_excess(results.records); !excess.empty())
     text += "ERROR of attest: " + excess + "\n";
   return text;

@@ -7,6 +7,7 @@
 namespace attest::reports {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -116,12 +117,24 @@ TEST(Bench, HasABlockForEachDtype) {
   EXPECT_THAT(text, HasSubstr("only a passes\n"));
 }
 
-// The limits are those of the CPUs, and an old file has none.
+TEST(Bench, SaysWhoseLimitsARooflineHas) {
+  core::Record device = timed("on_device", 50e6);
+  device.device = "cuda";
+  const std::string gpu = print_bench(probed({device}), false),
+                    both = print_bench(probed({device, timed("a", 60e6)}), false);
+  EXPECT_THAT(gpu,
+              HasSubstr("limit: which binds. A GPU's limits follow from its units and clocks\n"));
+  EXPECT_THAT(gpu, Not(HasSubstr("Measured on")));
+  EXPECT_THAT(both, HasSubstr("reads from memory. A GPU's limits"));
+}
+
+// The GPU may be of an unknown kind, and an old file has no limits.
 TEST(Bench, HasARooflineOnlyWhereItIsKnown) {
   core::Record device = timed("on_device", 50e6);
   device.device = "cuda";
   device.roofline.reset();
-  EXPECT_THAT(print_bench(probed({device}), false), Not(HasSubstr("80%")));
+  EXPECT_THAT(print_bench(probed({device}), false),
+              AllOf(Not(HasSubstr("80%")), Not(HasSubstr("roofline:"))));
   core::Results old = probed({timed("a", 50e6)});
   old.header.environment.clear();
   old.records[0].roofline.reset();

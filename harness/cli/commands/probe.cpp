@@ -9,6 +9,8 @@
 #include "cli/commands/commands.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/output/written_file.hpp"
+#include "core/device/device_kinds.hpp"
+#include "core/measure/device_limits.hpp"
 #include "core/measure/machine/affinity.hpp"
 #include "reports/table.hpp"
 
@@ -25,7 +27,7 @@ void print_rate(const std::string& what, const core::PeakRate& rate, const char*
   if (rate.one <= 0) return;
   std::string line =
       fmt::format("{:<16} {:>9} {:>9} {:<8} {}", what, reports::three_digits(rate.one),
-                  reports::three_digits(rate.all), unit, remark);
+                  rate.all > 0 ? reports::three_digits(rate.all) : "", unit, remark);
   line.erase(line.find_last_not_of(' ') + 1);
   fmt::print("{}\n", line);
 }
@@ -48,20 +50,45 @@ void print_probe(const core::Probe& probe) {
                reports::print_bytes(probe.last_level_cache_bytes));
 }
 
+void print_device_limits(const core::DeviceFacts& facts, const core::Probe& limits) {
+  fmt::print("\n{}, by its units and highest clocks\n", facts.name);
+  for (const core::ArithmeticPeak& peak : limits.arithmetic)
+    print_rate(peak.dtype + " multiply-add", {peak.gflops.one}, "GFLOP/s", peak.unit);
+  print_rate("memory read", {limits.memory().read_gbs.one}, "GB/s", "");
+}
+
+/// Prints the limits of each GPU that is there, and returns them by its kind.
+nlohmann::json print_devices() {
+  nlohmann::json all = nlohmann::json::object();
+  for (const core::DeviceKind& kind : core::device_kinds()) {
+    if (!kind.own_memory || !kind.missing().empty()) continue;
+    const core::DeviceFacts facts = kind.facts();
+    if (const std::optional<core::Probe> limits = core::device_limits(facts)) {
+      print_device_limits(facts, *limits);
+      all[kind.name] = core::facts(*limits);
+    }
+  }
+  return all;
+}
+
 int run(const ProbeArguments& arguments) {
   const auto cpus = int(core::allowed_cpus().size());
   const core::Probe probe =
       core::probe_machine(arguments.threads > 0 ? arguments.threads : cpus, core::ProbeDepth::kAll);
   print_probe(probe);
-  write_json_file("--json", arguments.json_path, {{"type", "probe"}, {"limits", facts(probe)}});
+  const nlohmann::json devices = print_devices();
+  write_json_file("--json", arguments.json_path,
+                  {{"type", "probe"}, {"limits", facts(probe)}, {"devices", devices}});
   return kOk;
 }
 
 }  // namespace
 
 Command add_probe(CLI::App& program) {
-  CLI::App* command = program.add_subcommand(
-      "probe", "measure the peak rates of this machine: arithmetic, exp, caches and memory");
+  CLI::App* command = program.add_subcommand("probe",
+                                             "measure the peak rates of this machine: arithmetic, "
+                                             "exp, caches and memory; name those of its "
+                                             "GPU");
   auto arguments = std::make_shared<ProbeArguments>();
   command
       ->add_option("--threads", arguments->threads,

@@ -30,6 +30,18 @@ TEST_F(Probe, PrintsEveryLimitAndWritesIt) {
   EXPECT_EQ(limits["threads"], "1");
 }
 
+// The fake device has four multiprocessors of sm_90 at 2 GHz, and 512 bits of memory at 1 GHz.
+TEST_F(Probe, NamesTheLimitsOfAGpu) {
+  setenv("ATTEST_CUDA_DRIVER", ATTEST_BINARY_DIR "/tests/fake_cuda.so", 1);
+  const Outcome outcome = attest("probe --threads 1 --json limits.json");
+  unsetenv("ATTEST_CUDA_DRIVER");
+  EXPECT_THAT(outcome.text, ContainsRegex("f16 multiply-add +32768 +GFLOP/s +tensor cores"));
+  EXPECT_THAT(outcome.text, ContainsRegex("memory read +128 +GB/s"));
+  const json devices = json::parse(std::ifstream(folder_ / "limits.json"))["devices"];
+  EXPECT_EQ(devices["cuda"]["f16_tensor_cores_gflops"], "3.277e+04");
+  EXPECT_EQ(devices["cuda"]["read_gbs"], "128");
+}
+
 TEST_F(Probe, SaysWhatIsWrong) {
   EXPECT_EQ(attest("probe --threads 0").code, 64);
   const Outcome outcome = attest("probe --threads 1 --json no/such/folder.json");
@@ -55,6 +67,24 @@ TEST_F(Probe, EveryTimedRecordHasItsShareOfTheRoofline) {
     // 512 * 512 pairs, 2 * 128 flops each, over four tensors of 512 * 64 elements, in each head.
     EXPECT_DOUBLE_EQ(roofline["flops_per_byte"], one["dtype"] == "f32" ? 128 : 256);
   }
+}
+
+// The fake device has four multiprocessors of sm_90 at 2 GHz.
+TEST_F(Probe, ATimeOfAGpuHasItsShareOfTheGpusLimits) {
+  setenv("ATTEST_CUDA_DRIVER", ATTEST_BINARY_DIR "/tests/fake_cuda.so", 1);
+  const Outcome outcome = attest(
+      "bench 'softmax num_heads=2 seq_len_q=61 head_dim=16' --impl device_none "
+      "--plugin " ATTEST_BINARY_DIR
+      "/tests/plugins/device.so --relations none --budget 50ms -o r.jsonl");
+  unsetenv("ATTEST_CUDA_DRIVER");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  const std::vector<json> records = results("r.jsonl");
+  ASSERT_EQ(records.size(), 1u);
+  ASSERT_TRUE(records[0].contains("roofline")) << records[0];
+  const json& roofline = records[0]["roofline"];
+  EXPECT_EQ(roofline["limit"], "f32 tensor cores");
+  const double gflops = 4 * 2 * 4096 / 6.0;
+  EXPECT_NEAR(roofline["least_ns"].get<double>(), 2 * 61 * 61 * 4 * 16 / gflops, 1e-6);
 }
 
 }  // namespace

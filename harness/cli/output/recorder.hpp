@@ -9,7 +9,7 @@
 #include "cli/options/judging_options.hpp"
 #include "cli/output/progress.hpp"
 #include "cli/output/results_file.hpp"
-#include "core/measure/probe.hpp"
+#include "core/measure/current_limits.hpp"
 #include "core/record/results.hpp"
 #include "core/session/earlier_results.hpp"
 #include "core/session/session.hpp"
@@ -45,13 +45,17 @@ class Recorder : public core::Sink {
  private:
   void begin(const core::Session& session);
   void show(const core::Record& record);
+  /// Sets the roofline of a record, after the limits of this machine were measured again if its
+  /// state has changed.
+  void add_roofline(core::Record& record);
   void print(const std::string& text);
 
   const JudgingOptions& options_;
   const core::Implementations& implementations_;
   core::EarlierResults earlier_;
   std::map<std::string, core::TokenPicture> tokens_;  // by their inputs
-  std::optional<core::Probe> probe_;                  // of the machine, where a header has it
+  std::optional<core::CurrentLimits> limits_;         // of the machine, where a header has them
+  std::map<std::string, std::optional<core::Probe>> device_limits_;  // by the kind of device
   core::Header header_;
   std::optional<ResultsFile> results_;
   std::optional<Progress> progress_;

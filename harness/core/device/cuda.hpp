@@ -10,7 +10,8 @@ int cuda_device_of(int ordinal);
 /// The value of attribute `which` (CUdevice_attribute) of a device.
 int cuda_attribute(int device, int which);
 /// Values of CUdevice_attribute.
-inline constexpr int kClock_khz = 13, kMultiprocessors = 16, kL2Bytes = 38, kMajor = 75,
+inline constexpr int kClock_khz = 13, kMultiprocessors = 16, kIntegrated = 18,
+                     kMemoryClock_khz = 36, kMemoryBusBits = 37, kL2Bytes = 38, kMajor = 75,
                      kMinor = 76, kSingleToDouble = 87;
 
 /// Makes the primary context of a device current on this thread. The CUDA runtime uses the same

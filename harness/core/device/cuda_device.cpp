@@ -12,6 +12,13 @@ namespace {
 
 CudaAddress address(const void* data) { return reinterpret_cast<CudaAddress>(data); }
 
+/// Two transfers in a clock. What CUDA says of a Jetson's memory is wrong.
+double memory_gbs(int device) {
+  if (cuda_attribute(device, kIntegrated) != 0) return 0;
+  return 2e-6 * cuda_attribute(device, kMemoryClock_khz) * cuda_attribute(device, kMemoryBusBits) /
+         8;
+}
+
 class CudaDevice : public Device {
  public:
   void* stream() const override { return stream_.handle(); }
@@ -66,7 +73,9 @@ DeviceFacts read_cuda_facts() {
           .driver = fmt::format("CUDA {}.{}", version / 1000, version % 1000 / 10),
           .multiprocessors = cuda_attribute(device, kMultiprocessors),
           .memory_bytes = bytes,
-          .cache_bytes = uint64_t(cuda_attribute(device, kL2Bytes))};
+          .cache_bytes = uint64_t(cuda_attribute(device, kL2Bytes)),
+          .sm_mhz = cuda_attribute(device, kClock_khz) * 1e-3,
+          .memory_gbs = memory_gbs(device)};
 }
 
 DeviceState read_cuda_state() {

@@ -31,6 +31,8 @@ TEST_F(Cuda, SaysWhatTheDeviceIs) {
   EXPECT_EQ(facts.architecture, "sm_90");
   EXPECT_EQ(facts.driver, "CUDA 12.4");
   EXPECT_EQ(facts.multiprocessors, 4);
+  EXPECT_EQ(facts.sm_mhz, 2000);
+  EXPECT_EQ(facts.memory_gbs, 128) << "1 GHz, twice 512 bits";
   EXPECT_EQ(facts.cache_bytes, 1u << 20);
   EXPECT_THROW(cuda_device_of(1), DeviceError);
 }

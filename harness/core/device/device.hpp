@@ -44,12 +44,15 @@ struct DeviceFacts {
   std::string driver;        // the newest version that its driver supports: "CUDA 12.4"
   int multiprocessors = 0;
   uint64_t memory_bytes = 0, cache_bytes = 0;  // cache_bytes: last-level cache
+  double sm_mhz = 0;      // the highest clock of its multiprocessors; 0: not known
+  double memory_gbs = 0;  // 10^9 bytes a second that its memory can deliver at most; 0: not known
 };
 
 /// The changing state of a device. Unknown values are left out.
 struct DeviceState {
   std::optional<double> sm_mhz, memory_mhz, celsius, watts;
-  std::optional<double> energy_j;         // since the driver was loaded
+  std::optional<double> energy_j;  // since the driver was loaded
+  std::string ecc;                 // error correction of its memory: "on", "off"; "": unknown
   std::vector<std::string> held_down_by;  // the reasons for low clocks: "power cap"
 };
 

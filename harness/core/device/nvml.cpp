@@ -19,6 +19,7 @@ struct Nvml {
   int (*power)(void* device, unsigned* milliwatts);
   int (*energy)(void* device, unsigned long long* millijoules);
   int (*reasons)(void* device, unsigned long long* bits);
+  int (*ecc_mode)(void* device, unsigned* now, unsigned* after_reset);
   std::string missing;
 };
 
@@ -53,6 +54,7 @@ Nvml load_nvml() {
   find(nvml.clock, "nvmlDeviceGetClockInfo"), find(nvml.temperature, "nvmlDeviceGetTemperature");
   find(nvml.power, "nvmlDeviceGetPowerUsage"),
       find(nvml.energy, "nvmlDeviceGetTotalEnergyConsumption");
+  find(nvml.ecc_mode, "nvmlDeviceGetEccMode");
   // Renamed in release 535; the old name is deprecated.
   if (!find(nvml.reasons, "nvmlDeviceGetCurrentClocksEventReasons"))
     find(nvml.reasons, "nvmlDeviceGetCurrentClocksThrottleReasons");
@@ -96,6 +98,8 @@ DeviceState read_nvml_state(const std::string& bus_id) {
   using Counter = unsigned long long;
   state.energy_j = known<Counter>(
       n.energy, 1e-3, [&](Counter* millijoules) { return n.energy(device, millijoules); });
+  if (unsigned now = 0, after_reset = 0; n.ecc_mode && n.ecc_mode(device, &now, &after_reset) == 0)
+    state.ecc = now == 1 ? "on" : "off";
   Counter bits = 0;
   if (n.reasons && n.reasons(device, &bits) == 0)
     for (const auto& [bit, name] : kReasons)

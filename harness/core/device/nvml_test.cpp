@@ -28,6 +28,7 @@ TEST_F(NvmlTest, ReadsTheStateOfADevice) {
   EXPECT_EQ(state.watts, 120.5);
   EXPECT_EQ(state.energy_j.value_or(0) + 5, read_nvml_state(kBusId).energy_j);
   EXPECT_TRUE(state.held_down_by.empty()) << "idle is no fault";
+  EXPECT_EQ(state.ecc, "on") << "as it is now, not as it will be after a reset";
 }
 
 TEST_F(NvmlTest, SaysWhatHoldsClocksDown) {
@@ -40,6 +41,7 @@ TEST_F(NvmlTest, LeavesOutWhatIsNotKnown) {
   const DeviceState state = read_nvml_state(kBusId);
   EXPECT_EQ(state.sm_mhz, 1980);
   EXPECT_FALSE(state.celsius || state.watts || state.energy_j);
+  EXPECT_EQ(state.ecc, "");
   EXPECT_FALSE(read_nvml_state("0000:99:00.0").sm_mhz) << "another device's state is nobody's";
 }
 

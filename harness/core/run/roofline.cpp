@@ -78,7 +78,7 @@ Bound reading_bound(const Record& record, double bytes, const Probe& probe) {
 }  // namespace
 
 std::optional<RooflineRecord> roofline_of(const Record& record, const Probe& probe) {
-  if (!record.time || record.time->median_ns <= 0 || record.device != "cpu") return {};
+  if (!record.time || record.time->median_ns <= 0) return {};
   const double bytes = least_bytes(record);
   const Bound arithmetic = arithmetic_bound(record, probe),
               reading = reading_bound(record, bytes, probe);

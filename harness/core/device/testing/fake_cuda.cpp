@@ -105,8 +105,9 @@ FAKE int cuDeviceGetPCIBusId(char* text, int size, int) {
   return std::strncpy(text, "0000:17:00.0", size_t(size)), kOk;
 }
 FAKE int cuDeviceGetAttribute(int* value, int attribute, int) {
-  static const std::map<int, int> values = {{13, 2000000}, {16, 4}, {38, 1 << 20}, {75, 9},
-                                            {76, 0},       {87, 2}, {115, 1}};
+  static const std::map<int, int> values = {{13, 2000000}, {16, 4},       {18, 0}, {36, 1000000},
+                                            {37, 512},     {38, 1 << 20}, {75, 9}, {76, 0},
+                                            {87, 2},       {115, 1}};
   if (attribute == 75 && wants("newer-than-nvcc")) return *value = 99, kOk;
   const auto at = values.find(attribute);
   return at == values.end() ? kInvalid : (*value = at->second, kOk);

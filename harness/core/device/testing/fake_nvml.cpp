@@ -43,3 +43,9 @@ FAKE int nvmlDeviceGetTotalEnergyConsumption(void*, unsigned long long* millijou
 FAKE int nvmlDeviceGetCurrentClocksThrottleReasons(void*, unsigned long long* bits) {
   return tell(bits, wants("hot") ? 0x25ull : 0x01ull);  // idle, power cap, heat
 }
+FAKE int nvmlDeviceGetEccMode(void*, unsigned* now, unsigned* after_reset) {
+  if (wants("poor")) return kNotSupported;
+  *now = 1;
+  *after_reset = 0;
+  return kOk;
+}

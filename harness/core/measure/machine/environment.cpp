@@ -10,6 +10,7 @@
 #include "core/measure/machine/affinity.hpp"
 #include "core/measure/machine/build_info.hpp"
 #include "core/measure/machine/caches.hpp"
+#include "core/measure/machine/ecc.hpp"
 #include "core/measure/machine/files.hpp"
 #include "core/measure/machine/machine_state.hpp"
 #include "core/measure/machine/memory.hpp"
@@ -58,13 +59,22 @@ std::string turbo(const fs::path& root) {
   return {};
 }
 
+Facts facts(const Reading<MemoryEcc>& ecc) {
+  if (!ecc.value) return {{"ecc", "not known: " + ecc.missing}};
+  return {{"ecc", ecc.value->mode},
+          {"ecc_corrected", std::to_string(ecc.value->corrected)},
+          {"ecc_uncorrected", std::to_string(ecc.value->uncorrected)}};
+}
+
 Facts facts(const DeviceFacts& device) {
   return {{"name", device.name},
           {"architecture", device.architecture},
           {"driver", device.driver},
           {"multiprocessors", std::to_string(device.multiprocessors)},
           {"memory_bytes", std::to_string(device.memory_bytes)},
-          {"cache_bytes", std::to_string(device.cache_bytes)}};
+          {"cache_bytes", std::to_string(device.cache_bytes)},
+          {"sm_mhz", fmt::format("{:g}", device.sm_mhz)},
+          {"memory_gbs", fmt::format("{:g}", device.memory_gbs)}};
 }
 
 }  // namespace
@@ -158,6 +168,7 @@ Environment read_environment(const fs::path& root) {
                            {"available_bytes", std::to_string(memory.available_bytes)},
                            {"swap_total_bytes", std::to_string(memory.swap_total_bytes)},
                            {"swap_used_bytes", std::to_string(memory.swap_used_bytes)}};
+  environment["memory"].merge(facts(read_ecc(root)));
   const MachineState state = read_machine_state(root);
   environment["state"] = facts(state);
   if (state.board) {

@@ -9,7 +9,8 @@
 
 namespace attest::core {
 
-/// Key -> text. Facts that cannot be read are left out.
+/// Key -> text. Facts that cannot be read are left out, but for error correction of memory, which
+/// says why it is not known.
 using Facts = std::map<std::string, std::string>;
 
 /// Group -> facts. The groups are "cpu", "memory", "system", "state" (machine_state.hpp), "build",

@@ -55,6 +55,10 @@ std::string chosen_of(const std::string& text) {
              : text.substr(open + 1, close - open - 1);
 }
 
+bool begins_with(const fs::path& path, const std::string& prefix) {
+  return path.filename().string().starts_with(prefix);
+}
+
 std::vector<fs::path> entries_of(const fs::path& folder) {
   std::vector<fs::path> entries;
   std::error_code error;

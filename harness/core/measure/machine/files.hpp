@@ -24,6 +24,8 @@ std::string value_of(const std::string& text, const std::string& key, char separ
 std::vector<std::string> words_of(const std::string& text);
 /// "always [madvise] never" -> "madvise".
 std::string chosen_of(const std::string& text);
+/// Whether the name of a file or folder, without its path, begins so.
+bool begins_with(const std::filesystem::path& path, const std::string& prefix);
 /// Entries of a folder, sorted by name.
 std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder);
 

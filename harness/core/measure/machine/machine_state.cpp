@@ -6,16 +6,13 @@
 #include <numeric>
 #include <sstream>
 
+#include "core/measure/machine/ecc.hpp"
 #include "core/measure/machine/files.hpp"
 
 namespace attest::core {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool begins_with(const fs::path& path, const std::string& prefix) {
-  return path.filename().string().starts_with(prefix);
-}
 
 uint64_t count_of(const fs::path& file) {
   return uint64_t(std::max(0.0, read_number(file).value_or(0)));
@@ -34,6 +31,18 @@ void read_clocks(const fs::path& root, MachineState& state) {
   if (!mhz.empty())
     std::tie(state.min_mhz, state.max_mhz) = std::pair{*std::min_element(mhz.begin(), mhz.end()),
                                                        *std::max_element(mhz.begin(), mhz.end())};
+}
+
+void read_cap(const fs::path& root, MachineState& state) {
+  for (const fs::path& cpu : entries_of(root / "sys/devices/system/cpu"))
+    if (const auto khz = read_number(cpu / "cpufreq/scaling_max_freq"))
+      state.cap_mhz = std::max(state.cap_mhz.value_or(0), *khz * 1e-3);
+}
+
+void read_memory_errors(const fs::path& root, MachineState& state) {
+  const Reading<MemoryEcc> ecc = read_ecc(root);
+  state.corrected_errors = ecc.then([](const MemoryEcc& of) { return of.corrected; }).value;
+  state.uncorrected_errors = ecc.then([](const MemoryEcc& of) { return of.uncorrected; }).value;
 }
 
 void read_ticks(const fs::path& root, MachineState& state) {
@@ -70,6 +79,12 @@ void read_temperatures(const fs::path& root, MachineState& state) {
   }
 }
 
+std::vector<std::string> throttling(const MachineState& before, const MachineState& after) {
+  if (after.throttle_events <= before.throttle_events) return {};
+  return {fmt::format("the CPU was throttled {} times",
+                      after.throttle_events - before.throttle_events)};
+}
+
 }  // namespace
 
 MachineState read_machine_state(const fs::path& root) {
@@ -80,6 +95,8 @@ MachineState read_machine_state(const fs::path& root) {
   if (const size_t at = pressure.find("avg10="); at != pressure.npos)
     state.cpu_pressure = std::strtod(pressure.c_str() + at + 6, nullptr);
   read_clocks(root, state);
+  read_cap(root, state);
+  read_memory_errors(root, state);
   read_ticks(root, state);
   read_throttling(root, state);
   read_temperatures(root, state);
@@ -93,7 +110,7 @@ std::map<std::string, std::string> facts(const MachineState& state) {
     if (value) facts[key] = fmt::format("{:.6g}", *value);
   };
   put("load_1min", state.load_1min), put("cpu_pressure_percent", state.cpu_pressure);
-  put("min_mhz", state.min_mhz), put("max_mhz", state.max_mhz);
+  put("min_mhz", state.min_mhz), put("max_mhz", state.max_mhz), put("cap_mhz", state.cap_mhz);
   facts["steal_ticks"] = std::to_string(state.steal_ticks);
   facts["total_ticks"] = std::to_string(state.total_ticks);
   facts["throttle_events"] = std::to_string(state.throttle_events);
@@ -110,6 +127,7 @@ std::map<std::string, std::string> facts(const DeviceState& state) {
                                    {"watts", state.watts},
                                    {"energy_j", state.energy_j}})
     if (value) facts[key] = fmt::format("{:.10g}", *value);
+  if (!state.ecc.empty()) facts["ecc"] = state.ecc;
   if (!state.held_down_by.empty())
     facts["held_down_by"] = fmt::format("{}", fmt::join(state.held_down_by, ", "));
   return facts;
@@ -124,11 +142,23 @@ std::vector<std::string> disturbances(const DeviceState& before, const DeviceSta
   return {fmt::format("the device's clocks were held down: {}", fmt::join(reasons, ", "))};
 }
 
+std::vector<std::string> changed_limits(const MachineState& before, const MachineState& after) {
+  std::vector<std::string> reasons = throttling(before, after);
+  if (before.cap_mhz && after.cap_mhz && *before.cap_mhz != *after.cap_mhz)
+    reasons.push_back(fmt::format("the cap of the CPU's clock changed from {:.0f} to {:.0f} MHz",
+                                  *before.cap_mhz, *after.cap_mhz));
+  if (before.board && after.board) {
+    const Reading<std::string> old_mode = power_mode(*before.board),
+                               new_mode = power_mode(*after.board);
+    if (old_mode.value && new_mode.value && *old_mode.value != *new_mode.value)
+      reasons.push_back(
+          fmt::format("the power mode changed from {} to {}", *old_mode.value, *new_mode.value));
+  }
+  return reasons;
+}
+
 std::vector<std::string> disturbances(const MachineState& before, const MachineState& after) {
-  std::vector<std::string> notes;
-  if (after.throttle_events > before.throttle_events)
-    notes.push_back(fmt::format("the CPU was throttled {} times",
-                                after.throttle_events - before.throttle_events));
+  std::vector<std::string> notes = throttling(before, after);
   const double ticks = double(after.total_ticks) - double(before.total_ticks),
                stolen = double(after.steal_ticks) - double(before.steal_ticks);
   if (ticks > 0 && stolen > 0.01 * ticks)
@@ -137,6 +167,11 @@ std::vector<std::string> disturbances(const MachineState& before, const MachineS
   if (before.max_mhz && after.max_mhz && *after.max_mhz < 0.9 * *before.max_mhz)
     notes.push_back(fmt::format("the CPU's clock fell from {:.0f} to {:.0f} MHz", *before.max_mhz,
                                 *after.max_mhz));
+  for (const auto& [old_errors, new_errors, what] :
+       {std::tuple{before.corrected_errors, after.corrected_errors, "corrected"},
+        {before.uncorrected_errors, after.uncorrected_errors, "uncorrected"}})
+    if (old_errors && new_errors && *new_errors > *old_errors)
+      notes.push_back(fmt::format("the memory had {} {} errors", *new_errors - *old_errors, what));
   if (before.board && after.board)
     for (std::string& doubt : changes(*before.board, *after.board).doubts)
       notes.push_back(std::move(doubt));

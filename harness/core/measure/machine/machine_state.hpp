@@ -26,7 +26,9 @@ struct MachineState {
   std::optional<double> min_mhz, max_mhz;  // lowest and highest clock of all CPUs
   // CPU time that the hypervisor gave to other guests, and all CPU time; since boot
   uint64_t steal_ticks = 0, total_ticks = 0;
-  uint64_t throttle_events = 0;  // thermal, since boot (x86)
+  uint64_t throttle_events = 0;   // thermal, since boot (x86)
+  std::optional<double> cap_mhz;  // the highest clock that any CPU may have (cpufreq)
+  std::optional<uint64_t> corrected_errors, uncorrected_errors;  // of memory, since boot (ecc.hpp)
   std::map<std::string, double> temperatures_c;
   std::optional<BoardState> board;  // of a Jetson
 };
@@ -40,9 +42,12 @@ std::map<std::string, std::string> facts(const MachineState& state);
 std::map<std::string, std::string> facts(const DeviceState& state);
 
 /// One line for each event between the two states that makes times doubtful: throttling, more than
-/// 1 % of CPU time stolen by the hypervisor, clocks that fell by more than 10 %, and the doubts of
-/// a board (board.hpp).
+/// 1 % of CPU time stolen by the hypervisor, clocks that fell by more than 10 %, errors of memory,
+/// and the doubts of a board (board.hpp).
 std::vector<std::string> disturbances(const MachineState& before, const MachineState& after);
+/// Why the peak rates of the machine may have changed between the two states: throttling, another
+/// cap of the clocks, another power mode of a board. Empty if nothing says so.
+std::vector<std::string> changed_limits(const MachineState& before, const MachineState& after);
 /// One line for each reason that held the device's clocks down before or after.
 std::vector<std::string> disturbances(const DeviceState& before, const DeviceState& after);
 

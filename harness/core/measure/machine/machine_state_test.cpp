@@ -81,6 +81,49 @@ TEST(Disturbances, EachIsTold) {
   EXPECT_EQ(notes[2], "the CPU's clock fell from 3000 to 2000 MHz");
 }
 
+TEST(MachineState, HasTheCapOfTheClocksAndTheErrorsOfMemory) {
+  const FakeRoot root;
+  root.write("sys/devices/system/cpu/cpu0/cpufreq/scaling_max_freq", "2400000\n");
+  root.write("sys/devices/system/cpu/cpu1/cpufreq/scaling_max_freq", "3600000\n");
+  root.write("sys/devices/system/edac/mc/mc0/ce_count", "2\n");
+  root.write("sys/devices/system/edac/mc/mc0/ue_count", "0\n");
+  const MachineState state = read_machine_state(root.path());
+  EXPECT_EQ(state.cap_mhz, 3600);
+  EXPECT_EQ(facts(state).at("cap_mhz"), "3600");
+  EXPECT_EQ(state.corrected_errors, 2u);
+  EXPECT_EQ(state.uncorrected_errors, 0u);
+  EXPECT_FALSE(read_machine_state(FakeRoot().path()).corrected_errors);
+}
+
+TEST(Disturbances, ErrorsOfMemoryAreTold) {
+  const MachineState before{.corrected_errors = 2, .uncorrected_errors = 1};
+  EXPECT_EQ(disturbances(before, {.corrected_errors = 5, .uncorrected_errors = 1}),
+            std::vector<std::string>{"the memory had 3 corrected errors"});
+  EXPECT_EQ(disturbances(before, {.corrected_errors = 2, .uncorrected_errors = 2}),
+            std::vector<std::string>{"the memory had 1 uncorrected errors"});
+  EXPECT_TRUE(disturbances(before, {}).empty()) << "they can no longer be read";
+}
+
+TEST(ChangedLimits, AreThrottlingAndOtherCaps) {
+  const MachineState before{.max_mhz = 3000, .throttle_events = 5, .cap_mhz = 3600};
+  EXPECT_TRUE(
+      changed_limits(before, {.max_mhz = 800, .throttle_events = 5, .cap_mhz = 3600}).empty())
+      << "an idle CPU is slow";
+  EXPECT_TRUE(changed_limits(before, {.throttle_events = 5}).empty());
+  EXPECT_EQ(changed_limits(before, {.throttle_events = 7, .cap_mhz = 2400}),
+            (std::vector<std::string>{"the CPU was throttled 2 times",
+                                      "the cap of the CPU's clock changed from 3600 to 2400 MHz"}));
+}
+
+TEST(ChangedLimits, OfABoardAreItsPowerMode) {
+  const FakeBoard board("nx16", 6);
+  const MachineState before = read_machine_state(board.path());
+  EXPECT_TRUE(changed_limits(before, before).empty());
+  board.write("var/lib/nvpmodel/status", "pmode:0002\n");
+  EXPECT_EQ(changed_limits(before, read_machine_state(board.path())),
+            std::vector<std::string>{"the power mode changed from 0 (MAXN) to 2 (15W)"});
+}
+
 TEST(Disturbances, OfABoardAreItsDoubts) {
   const FakeBoard board("nx16", 6);
   board.lock_clocks();
@@ -92,9 +135,11 @@ TEST(Disturbances, OfABoardAreItsDoubts) {
 
 TEST(DeviceState, IsKeyAndText) {
   const DeviceState state{
-      .sm_mhz = 1980, .energy_j = 1234567.25, .held_down_by = {"power cap", "heat"}};
-  const std::map<std::string, std::string> expected = {
-      {"sm_mhz", "1980"}, {"energy_j", "1234567.25"}, {"held_down_by", "power cap, heat"}};
+      .sm_mhz = 1980, .energy_j = 1234567.25, .ecc = "on", .held_down_by = {"power cap", "heat"}};
+  const std::map<std::string, std::string> expected = {{"sm_mhz", "1980"},
+                                                       {"ecc", "on"},
+                                                       {"energy_j", "1234567.25"},
+                                                       {"held_down_by", "power cap, heat"}};
   EXPECT_EQ(facts(state), expected);
   EXPECT_TRUE(facts(DeviceState{}).empty());
 }

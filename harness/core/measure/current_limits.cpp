@@ -1,0 +1,38 @@
+#include "core/measure/current_limits.hpp"
+
+#include <fmt/ranges.h>
+
+#include <utility>
+
+namespace attest::core {
+namespace {
+
+constexpr std::chrono::seconds kLeastAge{10};
+
+}  // namespace
+
+CurrentLimits::CurrentLimits(int threads, std::function<Probe()> measure)
+    : measure_(measure ? std::move(measure) : [threads] { return probe_machine(threads); }) {
+  this->measure(std::chrono::steady_clock::now());
+}
+
+void CurrentLimits::measure(std::chrono::steady_clock::time_point time) {
+  probe_ = measure_();
+  state_ = read_machine_state();
+  time_ = time;
+}
+
+std::string CurrentLimits::renew(const MachineState& now,
+                                 std::chrono::steady_clock::time_point time) {
+  const std::vector<std::string> reasons = changed_limits(state_, now);
+  if (reasons.empty() || time - time_ < kLeastAge) return {};
+  const Probe old = std::exchange(probe_, {});
+  measure(time);
+  return fmt::format(
+      "the limits of the machine were measured again, because {}: f32 {:.4g} -> {:.4g} GFLOP/s, "
+      "reads from memory {:.4g} -> {:.4g} GB/s",
+      fmt::join(reasons, ", and "), old.fma().gflops.all, probe_.fma().gflops.all,
+      old.memory().read_gbs.all, probe_.memory().read_gbs.all);
+}
+
+}  // namespace attest::core

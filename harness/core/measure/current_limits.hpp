@@ -1,0 +1,40 @@
+// The peak rates of a machine for as long as its state stays as it is. Rooflines of a throttled
+// machine need the limits that it has now.
+//
+//   CurrentLimits limits(threads);
+//   // after each case:
+//   if (const std::string why = limits.renew(read_machine_state()); !why.empty())
+//     record.notes.push_back(why);
+//   record.roofline = roofline_of(record, limits.probe());
+#pragma once
+#include <chrono>
+#include <functional>
+#include <string>
+
+#include "core/measure/machine/machine_state.hpp"
+#include "core/measure/probe.hpp"
+
+namespace attest::core {
+
+class CurrentLimits {
+ public:
+  /// Measures the limits. `measure` does so instead of probe_machine(threads), for tests.
+  explicit CurrentLimits(int threads, std::function<Probe()> measure = {});
+  const Probe& probe() const { return probe_; }
+  /// Measures the limits again if `now` differs from the state in which they were measured (see
+  /// changed_limits), but not within 10 s of the last time: a probe takes half a second, and a
+  /// machine may be throttled all the time. Returns a sentence with the reason and the new rates;
+  /// "" if nothing was measured.
+  std::string renew(const MachineState& now,
+                    std::chrono::steady_clock::time_point time = std::chrono::steady_clock::now());
+
+ private:
+  void measure(std::chrono::steady_clock::time_point time);
+
+  std::function<Probe()> measure_;
+  Probe probe_;
+  MachineState state_;  // after the limits were measured
+  std::chrono::steady_clock::time_point time_;
+};
+
+}  // namespace attest::core

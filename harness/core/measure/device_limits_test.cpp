@@ -1,0 +1,58 @@
+// The peak rates of GPUs against those that NVIDIA publishes.
+#include "core/measure/device_limits.hpp"
+
+#include <gtest/gtest.h>
+
+namespace attest::core {
+namespace {
+
+DeviceFacts h100() {
+  return {.name = "NVIDIA H100 80GB HBM3",
+          .architecture = "sm_90",
+          .multiprocessors = 132,
+          .cache_bytes = 50 << 20,
+          .sm_mhz = 1830,
+          .memory_gbs = 3352};
+}
+
+double gflops(const Probe& limits, const std::string& dtype) {
+  for (const ArithmeticPeak& peak : limits.arithmetic)
+    if (peak.dtype == dtype) return peak.gflops.one;
+  return 0;
+}
+
+TEST(DeviceLimits, AreThosePublished) {
+  const std::optional<Probe> limits = device_limits(h100());
+  ASSERT_TRUE(limits);
+  EXPECT_NEAR(gflops(*limits, "f16"), 989'400, 500);
+  EXPECT_EQ(gflops(*limits, "bf16"), gflops(*limits, "f16"));
+  EXPECT_NEAR(gflops(*limits, "tf32"), 494'700, 250);
+  EXPECT_EQ(limits->memory().read_gbs.one, 3352);
+  DeviceFacts orin{.architecture = "sm_87", .multiprocessors = 16, .sm_mhz = 1300};
+  EXPECT_NEAR(gflops(*device_limits(orin), "f16"), 42'600, 50);
+  DeviceFacts t4{.architecture = "sm_75", .multiprocessors = 40, .sm_mhz = 1590};
+  EXPECT_NEAR(gflops(*device_limits(t4), "f32"), 10'850, 50) << "8.1 TFLOP/s, or split factors";
+  EXPECT_EQ(gflops(*device_limits(t4), "bf16"), 0);
+}
+
+TEST(DeviceLimits, OfF32AreThoseOfSplitFactorsIfTheyAreFaster) {
+  EXPECT_NEAR(gflops(*device_limits(h100()), "f32"), 494'700 / 3.0, 100);
+  EXPECT_EQ(device_limits(h100())->fma().unit, "tensor cores");
+  DeviceFacts rtx{.architecture = "sm_120", .multiprocessors = 170, .sm_mhz = 2407};
+  EXPECT_NEAR(gflops(*device_limits(rtx), "f32"), 104'800, 100);
+  EXPECT_EQ(device_limits(rtx)->fma().unit, "CUDA cores");
+}
+
+TEST(DeviceLimits, AreNothingWhereNothingIsKnown) {
+  DeviceFacts unknown{.architecture = "sm_999", .multiprocessors = 4, .sm_mhz = 1000};
+  EXPECT_FALSE(device_limits(unknown));
+  unknown.memory_gbs = 500;
+  ASSERT_TRUE(device_limits(unknown));
+  EXPECT_EQ(device_limits(unknown)->fma().gflops.one, 0) << "only memory can bind";
+  DeviceFacts without_clock = h100();
+  without_clock.sm_mhz = 0;
+  EXPECT_EQ(gflops(*device_limits(without_clock), "f16"), 0);
+}
+
+}  // namespace
+}  // namespace attest::core
