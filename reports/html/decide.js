@@ -1,5 +1,5 @@
 // The rule of Decide, which is also that of `attest choose` (reports/choice/choice.hpp);
-// browser_test.py compares them. It is plain ECMAScript 5, so that any JavaScript engine can test
+// browser_decide.py compares them. It is plain ECMAScript 5, so that any JavaScript engine can test
 // it (decide_test.js).
 //
 // question: {suite, name, dtype, machine: of the case that is asked about;

@@ -3,9 +3,9 @@
 
 usage: questions.py write GOLDEN FOLDER
 Writes FOLDER/first.jsonl and FOLDER/second.jsonl: results of two machines, made from the record of
-GOLDEN that was timed first. browser_test.py asks the page and the command. FOLDER/scaling.jsonl has
-two implementations that cross at 2,000 tokens. FOLDER/energy.jsonl has GOLDEN's records with the
-energy of a run, FOLDER/tokens.jsonl with a sweep and a grid.
+GOLDEN that was timed first. browser_decide.py asks the page and the command. FOLDER/scaling.jsonl
+has two implementations that cross at 2,000 tokens. FOLDER/energy.jsonl has GOLDEN's records with
+the energy of a run, FOLDER/tokens.jsonl with a sweep and a grid.
 """
 import copy
 import json
