@@ -36,6 +36,7 @@ constexpr Method weighing_pairs(Method method) {
   return method;
 }
 constexpr Method folded(Method method) { return method.folds_scale = true, method; }
+constexpr SamplingArithmetic sampling_in(int32_t dtype) { return {dtype, dtype, dtype, dtype, 0}; }
 
 // All of them take part in the count of false failures.
 constexpr Method kNaive = honest_method("honest_naive", "whole rows, float32", kFloat, 0);
@@ -69,6 +70,34 @@ constexpr Method kLinearHalf =
 constexpr Method kLinearBrain =
     honest_method("honest_linear_bf16", "phi, V and state in bf16", operands(ATTEST_BF16), 64);
 
+constexpr SamplingMethod kSamples = honest_sampling(
+    "honest_deformable_samples", "samples, then weights, float32", Form::kSample, Sum::kForward);
+constexpr SamplingMethod kFactors =
+    honest_sampling("honest_deformable_factors", "weights and bilinear factors first, float32",
+                    Form::kFactor, Sum::kForward);
+constexpr SamplingMethod kBackward = honest_sampling(
+    "honest_deformable_reversed", "the last point first, float32", Form::kSample, Sum::kBackward);
+constexpr SamplingMethod kLevels = honest_sampling(
+    "honest_deformable_levels", "a sum for each level, float32", Form::kFactor, Sum::kLevels);
+constexpr SamplingMethod kCorners = honest_sampling(
+    "honest_deformable_corners", "a sum for each corner, float32", Form::kFactor, Sum::kCorners);
+constexpr SamplingMethod kOnGrid =
+    honest_sampling("honest_deformable_grid", "locations on grid_sample's scale, float32",
+                    Form::kSample, Sum::kForward, {.ways = ATTEST_LOCATES_ON_GRID});
+constexpr SamplingMethod kSampledHalf =
+    honest_sampling("honest_deformable_f16", "everything in f16", Form::kFactor, Sum::kForward,
+                    sampling_in(ATTEST_F16));
+constexpr SamplingMethod kHalfSums =
+    honest_sampling("honest_deformable_f16_sums", "sums over points in f16", Form::kSample,
+                    Sum::kForward, {.accumulator = ATTEST_F16});
+constexpr SamplingMethod kFlushing = honest_sampling(
+    "honest_deformable_flushes", "f16 products, small numbers become 0", Form::kSample,
+    Sum::kBackward,
+    {.weight = ATTEST_F16, .product = ATTEST_F16, .ways = ATTEST_FLUSHES_SUBNORMALS});
+constexpr SamplingMethod kSampledBrain =
+    honest_sampling("honest_deformable_bf16", "weights and V in bf16, levels apart", Form::kFactor,
+                    Sum::kLevels, {.weight = ATTEST_BF16, .product = ATTEST_BF16});
+
 }  // namespace
 
 ATTEST_PLUGIN(attest::table<Softmax<kNaive>>(), attest::table<Softmax<kTiled>>(),
@@ -78,4 +107,9 @@ ATTEST_PLUGIN(attest::table<Softmax<kNaive>>(), attest::table<Softmax<kTiled>>()
               attest::table<Linear<kLinearNaive>>(), attest::table<Linear<kLinearTiled>>(),
               attest::table<Linear<kLinearReversed>>(), attest::table<Linear<kLinearSplit>>(),
               attest::table<Linear<kLinearPairs>>(), attest::table<Linear<kLinearHalf>>(),
-              attest::table<Linear<kLinearBrain>>())
+              attest::table<Linear<kLinearBrain>>(), attest::table<Deformable<kSamples>>(),
+              attest::table<Deformable<kFactors>>(), attest::table<Deformable<kBackward>>(),
+              attest::table<Deformable<kLevels>>(), attest::table<Deformable<kCorners>>(),
+              attest::table<Deformable<kOnGrid>>(), attest::table<Deformable<kSampledHalf>>(),
+              attest::table<Deformable<kHalfSums>>(), attest::table<Deformable<kFlushing>>(),
+              attest::table<Deformable<kSampledBrain>>())

@@ -1,11 +1,12 @@
-// A method becomes a table of the contract, of either operation.
+// A method becomes a table of the contract, of any operation.
 #pragma once
+#include "honest/deformable.hpp"
 #include "honest/linear.hpp"
 #include "honest/softmax.hpp"
 
 namespace honest {
 
-template <class Kernel, int32_t kOperation, uint64_t kFeatures, const Method& kMethod>
+template <class Kernel, int32_t kOperation, uint64_t kFeatures, const auto& kMethod>
 struct Implementation {
   static constexpr attest::Info kInfo{.name = kMethod.name,
                                       .version = "1",
@@ -28,5 +29,8 @@ template <const Method& kMethod>
 using Softmax = Implementation<SoftmaxKernel, ATTEST_SOFTMAX, kSoftmaxFeatures, kMethod>;
 template <const Method& kMethod>
 using Linear = Implementation<LinearKernel, ATTEST_LINEAR, kLinearFeatures, kMethod>;
+template <const SamplingMethod& kMethod>
+using Deformable =
+    Implementation<DeformableKernel, ATTEST_DEFORMABLE, kDeformableFeatures, kMethod>;
 
 }  // namespace honest

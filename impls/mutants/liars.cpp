@@ -70,11 +70,21 @@ constexpr Method method(const char* name, const char* summary, LinearPlace place
   return made;
 }
 
+// The same of deformable attention: locations, weights and bilinear factors, products, the sum.
+constexpr SamplingMethod method(const char* name, const char* summary,
+                                int32_t SamplingArithmetic::* stage, int32_t dtype, bool lies) {
+  SamplingArithmetic arithmetic;
+  arithmetic.*stage = dtype;
+  SamplingMethod made = honest_sampling(name, summary, Form::kFactor, Sum::kForward, arithmetic);
+  if (lies) made.declares = {};
+  return made;
+}
+
 #define PAIR(place, place_name, dtype, dtype_name)                                                 \
-  constexpr Method kLiar_##place_name##_##dtype_name =                                             \
+  constexpr auto kLiar_##place_name##_##dtype_name =                                               \
       method("liar_" #place_name "_" #dtype_name, "declares f32, computes in " #dtype_name, place, \
              dtype, true);                                                                         \
-  constexpr Method kTwin_##place_name##_##dtype_name =                                             \
+  constexpr auto kTwin_##place_name##_##dtype_name =                                               \
       method("twin_" #place_name "_" #dtype_name, "computes in " #dtype_name " and declares it",   \
              place, dtype, false);
 #define PAIRS(place, place_name)             \
@@ -90,6 +100,10 @@ PAIRS(LinearPlace::kPhiQ, linear_phi_q)
 PAIRS(LinearPlace::kPhiK, linear_phi_k)
 PAIRS(LinearPlace::kState, linear_state)
 PAIRS(LinearPlace::kSum, linear_sum)
+PAIRS(&SamplingArithmetic::location, deformable_location)
+PAIRS(&SamplingArithmetic::weight, deformable_weight)
+PAIRS(&SamplingArithmetic::product, deformable_product)
+PAIRS(&SamplingArithmetic::accumulator, deformable_sum)
 
 #define TABLES_OF(Kernel, place, dtype) \
   attest::table<Kernel<kLiar_##place##_##dtype>>(), attest::table<Kernel<kTwin_##place##_##dtype>>()
@@ -103,4 +117,6 @@ ATTEST_PLUGIN(TABLES(Softmax, qk), TABLES(Softmax, score), TABLES(Softmax, proba
               TABLES_OF(Softmax, normaliser, f16), TABLES_OF(Softmax, normaliser, bf16),
               TABLES_OF(Softmax, normaliser, cut), TABLES(Linear, linear_phi_q),
               TABLES(Linear, linear_phi_k), TABLES(Linear, linear_state),
-              TABLES(Linear, linear_sum))
+              TABLES(Linear, linear_sum), TABLES(Deformable, deformable_location),
+              TABLES(Deformable, deformable_weight), TABLES(Deformable, deformable_product),
+              TABLES(Deformable, deformable_sum))

@@ -1,6 +1,6 @@
 // The command behind scripts/false_failures.sh: how often an honest implementation is failed.
 //   false_failures [--problems N] [--top N] [--seed N] [--jobs N] [--flops MOST] [--seconds N]
-//   [--impl PREFIX] [--each N]
+//   [--impl PREFIX] [--each N] [--operation NAME]
 //   [--fill NAME] [--spec LINE] [PLUGIN]
 // Prints a table in Markdown; exit code 1 when anything was failed, 4 when nothing was judged.
 #include <fmt/format.h>
@@ -12,6 +12,7 @@
 #include <string>
 #include <thread>
 
+#include "core/operations/operation.hpp"
 #include "core/tensor/error.hpp"
 #include "core/tensor/stopwatch.hpp"
 #include "testing/honesty/false_failures.hpp"
@@ -55,12 +56,16 @@ Command read(int count, char** words) {
       command.options.implementations = words[i];
     else if (word == "--each")
       command.options.each = size_t(std::max(0ll, std::atoll(words[i])));
-    else if (word == "--fill")
+    else if (word == "--operation") {
+      command.options.limits.operation = words[i];
+      if (!find_operation(command.options.limits.operation))
+        throw Error(fmt::format("--operation: there is no operation '{}'", words[i]));
+    } else if (word == "--fill")
       command.options.fill = words[i];
     else
       throw Error(word +
                   ": must be --problems, --top, --seed, --jobs, --flops, --seconds, --spec, "
-                  "--impl, --each or --fill");
+                  "--impl, --each, --operation or --fill");
   }
   return command;
 }

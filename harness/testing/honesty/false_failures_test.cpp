@@ -30,12 +30,12 @@ TEST(RandomProblem, HasEveryFeatureAndSize) {
     features |= problem.features;
     operations.emplace(problem.operation->name()), dtypes.emplace(dtype_name(problem.dtype));
     EXPECT_LE(problem.operation->flops(problem), 2e9) << print_problem(problem);
-    const int64_t keys = problem.tensor[ATTEST_K].dim[2];
+    const int64_t keys = problem.tensor[ATTEST_V].dim[2];
     small += keys < 20;
     large += keys > 2000;
     causal_f16 += problem.dtype == ATTEST_F16 && (problem.features & ATTEST_WITH_CAUSAL);
   }
-  EXPECT_EQ(operations, (std::set<std::string>{"linear", "softmax"}));
+  EXPECT_EQ(operations, (std::set<std::string>{"deformable", "linear", "softmax"}));
   EXPECT_EQ(dtypes, (std::set<std::string>{"bf16", "f16", "f32", "f64"}));
   EXPECT_EQ(print_features(features),
             "GQA+HEAD_DIM_V+CAUSAL+WINDOW+DIAGONAL+SOFTCAP+BIAS+MASK+LSE+VARLEN+SEQ_LENS+PAGES+"
@@ -49,6 +49,17 @@ TEST(RandomProblem, HasEveryFeatureAndSize) {
 TEST(FalseFailures, NoneAmongTheFirst) {
   TrialOptions options{.seed = 2, .problems = 50, .at_the_top = 0};
   options.limits.most_flops = 5e6;
+  const std::vector<FillVerdict> verdicts =
+      judge_random_problems(ATTEST_BINARY_DIR "/tests/plugins/honest.so", options, 0, 1);
+  EXPECT_GT(verdicts.size(), 500u);
+  EXPECT_EQ(count_false_failures(verdicts), 0);
+  if (count_false_failures(verdicts) > 0) print_false_failures(verdicts, stderr);
+}
+
+TEST(FalseFailures, NoneOfDeformableAttention) {
+  TrialOptions options{.seed = 2, .problems = 12, .at_the_top = 0};
+  options.limits.most_flops = 2e6;
+  options.limits.operation = "deformable";
   const std::vector<FillVerdict> verdicts =
       judge_random_problems(ATTEST_BINARY_DIR "/tests/plugins/honest.so", options, 0, 1);
   EXPECT_GT(verdicts.size(), 500u);

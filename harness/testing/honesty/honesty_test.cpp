@@ -65,7 +65,10 @@ class Honesty : public ::testing::TestWithParam<const char*> {
 // they are stored in the operand's dtype.
 constexpr const char *kSoftmax =
                          "softmax num_heads=2 seq_len_q=197 seq_len_kv=1021 head_dim=72 lse",
-                     *kLinear = "linear num_heads=2 seq_len_q=197 seq_len_kv=1021 head_dim=72";
+                     *kLinear = "linear num_heads=2 seq_len_q=197 seq_len_kv=1021 head_dim=72",
+                     *kDeformable =
+                         "deformable seq_len_q=61 head_dim_v=8 num_points=4 "
+                         "level_height_0=50 level_width_0=84 level_height_1=25 level_width_1=42";
 
 TEST_P(Honesty, LiarsFailAndTheirTwinsPass) { expect_honesty(kSoftmax, 18); }
 
@@ -93,6 +96,11 @@ TEST_P(Honesty, NormalisersInHalfPrecisionFailWithoutAnLse) {
 }
 
 TEST_P(Honesty, LiarsOfLinearAttentionFailAndTheirTwinsPass) { expect_honesty(kLinear, 12); }
+
+TEST_P(Honesty, LiarsOfDeformableAttentionFailAndTheirTwinsPass) {
+  options_.relations = RelationChoice::kNone;
+  expect_honesty(kDeformable, 12);
+}
 
 // An output that is stored in half precision hides them, but where it happens to be nearly 0. Of 16
 // numbers none is.

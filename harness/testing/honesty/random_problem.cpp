@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
 #include <utility>
 #include <vector>
 
+#include "core/operations/deformable/deformable.hpp"
 #include "core/operations/linear/linear.hpp"
 #include "core/operations/softmax/softmax.hpp"
 #include "core/tensor/random.hpp"
@@ -15,6 +17,7 @@ namespace {
 
 using SoftmaxParams = attest_softmax_params;
 using LinearParams = attest_linear_params;
+using DeformableParams = attest_deformable_params;
 
 constexpr DType kDtypes[] = {ATTEST_F32, ATTEST_F32,  ATTEST_F32,  ATTEST_F16,  ATTEST_F16,
                              ATTEST_F16, ATTEST_BF16, ATTEST_BF16, ATTEST_BF16, ATTEST_F64};
@@ -112,7 +115,7 @@ class Maker {
       const DType dtype = role.dtype != ATTEST_NONE ? role.dtype
                           : mixed && d_.chance(50)  ? d_.any(kDtypes)
                                                     : problem.dtype;
-      made[size_t(role.index)] = strided && dims.size() == 4
+      made[size_t(role.index)] = strided && dims.size() >= 4
                                      ? strided_spec(dtype, role.access, dims)
                                      : dense_tensor(dtype, role.access, dims);
     }
@@ -121,13 +124,16 @@ class Maker {
 
   /// Heads between channels, or rows and heads further apart than they are long.
   TensorSpec strided_spec(DType dtype, int32_t access, const std::vector<int64_t>& dims) {
-    static constexpr int kTokensFirst[] = {0, 2, 1, 3};
-    if (d_.chance(50)) return permuted_tensor(dtype, access, dims, kTokensFirst);
+    static constexpr int kTokensFirst[] = {0, 2, 1, 3, 4, 5};
+    if (d_.chance(50))
+      return permuted_tensor(dtype, access, dims, std::span(kTokensFirst).first(dims.size()));
     TensorSpec spec = dense_tensor(dtype, access, dims);
     int64_t pitch = 1;
     for (int axis = spec.rank - 1; axis >= 0; --axis) {
       if (dims[size_t(axis)] > 1) spec.stride[axis] = pitch;
-      pitch = pitch * dims[size_t(axis)] + (axis == 3 ? d_.below(9) : axis == 2 ? d_.below(3) : 0);
+      pitch = pitch * dims[size_t(axis)] + (axis == spec.rank - 1   ? d_.below(9)
+                                            : axis == spec.rank - 2 ? d_.below(3)
+                                                                    : 0);
     }
     return spec;
   }
@@ -281,11 +287,68 @@ class LinearMaker : Maker {
   }
 };
 
+class DeformableMaker : Maker {
+ public:
+  using Maker::Maker;
+
+  Problem make() {
+    static constexpr int64_t kPoints[] = {1, 2, 3, 4, 4, 4, 5, 8, 8, 13};
+    Problem problem = blank_problem(deformable_operation(), d_.any(kDtypes));
+    auto& p = problem.as<DeformableParams>();
+    p.batch = d_.between(1, 4);
+    p.num_heads = d_.between(1, 8);
+    p.seq_len_q = tokens();
+    p.head_dim_v = channels();
+    p.num_points = d_.any(kPoints);
+    p.align_corners = d_.chance(35);
+    p.num_levels = int32_t(d_.between(1, d_.chance(90) ? 4 : 8));
+    for (int level = 0; level < p.num_levels; ++level)
+      p.level_height[level] = side(), p.level_width[level] = side();
+    bound(problem);
+    place(problem);
+    finish_problem(problem);
+    return problem;
+  }
+
+ private:
+  int32_t side() { return d_.chance(10) ? 1 : int32_t(d_.spread(2, 200)); }
+
+  static double cost(const Problem& problem) {
+    const auto& p = problem.as<DeformableParams>();
+    double tokens = 0;
+    for (int level = 0; level < p.num_levels; ++level)
+      tokens += double(p.level_height[level]) * double(p.level_width[level]);
+    const double rows = double(p.batch * p.num_heads * p.seq_len_q),
+                 pixels = double(p.batch * p.num_heads) * tokens;
+    return std::max(deformable_operation().flops(problem),
+                    kElementFlops * (rows + pixels) * double(p.head_dim_v));
+  }
+  void bound(Problem& problem) {
+    auto& p = problem.as<DeformableParams>();
+    const double most = draw_most();
+    const auto halve = [](auto& n) { return n > 1 ? (n /= 2, true) : false; };
+    while (cost(problem) > most) {
+      if (halve(p.batch) || halve(p.num_heads)) continue;
+      bool smaller = false;
+      for (int level = 0; level < p.num_levels; ++level)
+        if (p.level_height[level] * p.level_width[level] > p.seq_len_q)
+          smaller |= halve(p.level_height[level]) || halve(p.level_width[level]);
+      if (!smaller && !halve(p.seq_len_q) && !halve(p.head_dim_v)) break;
+    }
+  }
+};
+
 }  // namespace
 
 Problem random_problem(uint64_t seed, uint64_t index, const ProblemLimits& limits) {
   Draw draw(seed, index);
-  return draw.chance(85) ? SoftmaxMaker(draw, limits).make() : LinearMaker(draw, limits).make();
+  const int64_t drawn = draw.below(100);
+  const auto is = [&](const char* operation, int64_t below) {
+    return limits.operation.empty() ? drawn < below : limits.operation == operation;
+  };
+  if (is("softmax", 85)) return SoftmaxMaker(draw, limits).make();
+  if (is("linear", 93)) return LinearMaker(draw, limits).make();
+  return DeformableMaker(draw, limits).make();
 }
 
 }  // namespace attest::core::testing

@@ -2,6 +2,7 @@
 // spread evenly over decades.
 #pragma once
 #include <cstdint>
+#include <string>
 
 #include "core/operations/operation.hpp"
 
@@ -15,6 +16,7 @@ struct ProblemLimits {
       most_tokens = 20'000;
   double least_flops = 1e5, most_flops = 2e9;
   int64_t most_pairs = 4'000'000;  // elements of BIAS and MASK
+  std::string operation;           // this one alone; empty: any
 };
 
 /// Problem `index` of the stream `seed`: the same one on every machine. It is complete and valid.
