@@ -10,6 +10,7 @@
 #include "core/run/registry.hpp"
 #include "core/tensor/error.hpp"
 #include "testing/scale_operation.hpp"
+#include "testing/shell.hpp"
 
 namespace attest::core {
 namespace {
@@ -40,6 +41,14 @@ TEST(Plugin, ReadsEveryTable) {
   EXPECT_EQ(implementations[0].plugin, "scale.so");
   EXPECT_NE(implementations[0].binary_hash, 0u);
   EXPECT_EQ(implementations[1].table, 1u);
+}
+
+// A worker starts for every plugin, and for many a check (highway_load.cpp).
+TEST(Plugin, ItsWorkerLoadsHighwayWithoutMeasuringTheTimer) {
+  const testing::Outcome loaded = testing::run_shell(
+      "/tmp", "LD_DEBUG=bindings " + find_worker().string() + " 2>&1 | grep TimerResolution");
+  if (loaded.code != 0) GTEST_SKIP() << "this Highway measures no timer when it is loaded";
+  EXPECT_THAT(loaded.text, HasSubstr("attest-worker [0]: normal symbol"));
 }
 
 TEST(Plugin, SaysWhatIsWrongWithALibrary) {
