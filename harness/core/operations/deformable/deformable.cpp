@@ -5,6 +5,7 @@
 
 #include "core/operations/attention_dims.hpp"
 #include "core/operations/deformable/sampling.hpp"
+#include "core/operations/mistake.hpp"
 #include "core/operations/relation.hpp"
 #include "core/operations/variant.hpp"
 #include "core/tensor/error.hpp"
@@ -138,6 +139,9 @@ class DeformableOperation final : public Operation {
   }
   std::vector<Variant> variants(const Problem& problem) const override {
     return deformable_variants(problem);
+  }
+  std::vector<Mistake> mistakes(const Problem& problem, const Tensors& inputs) const override {
+    return deformable_mistakes(problem, inputs);
   }
   int kernels(const Problem&, const Arithmetic&) const override { return kDeformableKernels; }
   void emulate(const Problem& problem, const Tensors& tensors, const Arithmetic& arithmetic,

@@ -28,6 +28,7 @@ void fill_deformable(const Problem& problem, const Fill& fill, const Tensors& te
 std::vector<std::unique_ptr<Relation>> deformable_relations(const Problem& problem,
                                                             const Tensors& inputs);
 std::vector<Variant> deformable_variants(const Problem& problem);
+std::vector<Mistake> deformable_mistakes(const Problem& problem, const Tensors& inputs);
 
 /// The golden in float64. It has the value of every row, or, if that takes too long, the values of
 /// a sample of each head's rows and bounds for the other rows. It keeps the numbers of all rows of
