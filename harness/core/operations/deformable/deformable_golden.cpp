@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 #include <mutex>
-#include <numeric>
 #include <optional>
 #include <unordered_set>
 #include <vector>
@@ -12,6 +11,7 @@
 
 #include "core/operations/deformable/deformable.hpp"
 #include "core/operations/deformable/deformable_sigma.hpp"
+#include "core/operations/row_sample.hpp"
 #include "core/tensor/random.hpp"
 
 namespace attest::core {
@@ -24,32 +24,6 @@ constexpr double kRowWork = 256;
 constexpr int64_t kLeastRows = 64;  // of each head
 constexpr int64_t kTaskRows = 64, kSweptRows = 4096;
 constexpr uint64_t kSampleSeed = 0x6465666f;
-
-/// `count` of the rows 0 .. length - 1, ascending: the first, the last, those beside plausible tile
-/// edges, and random ones.
-std::vector<int64_t> sample_rows(int64_t length, int64_t count, uint64_t seed) {
-  std::vector<int64_t> rows;
-  if (count >= length) {
-    rows.resize(static_cast<size_t>(length));
-    std::iota(rows.begin(), rows.end(), 0);
-    return rows;
-  }
-  std::vector<bool> taken(static_cast<size_t>(length));
-  int64_t left = count;
-  const auto take = [&](int64_t row) {
-    if (row < 0 || row >= length || left == 0 || taken[size_t(row)]) return;
-    taken[size_t(row)] = true, --left;
-  };
-  take(0), take(length - 1);
-  for (const int64_t tile : {1024, 256, 128, 64, 32, 16})
-    for (const int64_t edge : {tile, length / tile * tile})
-      for (const int64_t row : {edge - 1, edge})
-        if (left > count / 2) take(row);
-  for (uint64_t n = 0; left > 0; ++n) take(int64_t(random_below(seed, n, uint64_t(length))));
-  for (int64_t row = 0; row < length; ++row)
-    if (taken[size_t(row)]) rows.push_back(row);
-  return rows;
-}
 
 class DeformableGolden final : public Golden {
  public:
@@ -100,7 +74,7 @@ class DeformableGolden final : public Golden {
 
  private:
   std::vector<int64_t> judged(int64_t head) const {
-    return sample_rows(p_.seq_len_q, rows_a_head_, kSampleSeed + uint64_t(head));
+    return sample_places(p_.seq_len_q, rows_a_head_, 0, random_bits(kSampleSeed, uint64_t(head)));
   }
 
   /// All rows of a head but those of the list, which is ascending.

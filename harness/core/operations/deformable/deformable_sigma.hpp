@@ -19,31 +19,10 @@
 #include <vector>
 
 #include "core/operations/deformable/deformable_arithmetic.hpp"
+#include "core/operations/deformable/deformable_terms.hpp"
 #include "core/operations/deformable/sampling.hpp"
-#include "core/operations/term_factor.hpp"
 
 namespace attest::core::deformable {
-
-/// The terms of sigma. Each stands for one rounding of honest arithmetic.
-enum class Term {
-  kOutput,           // rounding of o
-  kOutputSubnormal,  // the same below the smallest normal number
-  kLocation,         // a location rounded to the dtype of the stage
-  kCoordinate,       // location * size - 0.5
-  kGrid,             // 2 location - 1, where the kernel declares it
-  kTwist,            // errors of both coordinates at once
-  kKink,             // a coordinate so near a pixel's centre that its error crosses it
-  kWeight,           // w rounded to the dtype of the stage
-  kFraction,         // the fractions of coordinates, and 1 less these
-  kFactor,           // products of two fractions, and of these and w
-  kValues,           // V rounded to the dtype of products
-  kProduct,          // products with V, the sum of four, the product with w
-  kSmallProduct,     // the same below the smallest normal number
-  kFlushed,          // numbers below the smallest normal number become 0
-  kSum,              // the sum over points
-  kRepeated,         // adding the same number again and again rounds the same way
-  kCount
-};
 
 /// Points that lie outside of their level by less, in pixels, may be inside with the errors of
 /// their coordinates. `location`: the dtype of that stage.

@@ -1,12 +1,12 @@
 // Chooses the rows that the float64 golden judges, and groups them into tasks that share keys.
 #pragma once
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>
 #include <vector>
 
+#include "core/operations/row_sample.hpp"
 #include "core/operations/softmax/problem/geometry.hpp"
 
 namespace attest::core {
@@ -61,15 +61,5 @@ RowPlan plan_rows(const Problem& problem, const Geometry& geometry, const RowBud
                   const WantedPlaces& wanted = {});
 /// Multiply-adds in QK and PV of all rows.
 double multiply_adds(const Problem& problem, const Geometry& geometry);
-
-/// Positions that every sample contains. A fill may make the rows of these positions special.
-std::array<int64_t, 4> marked_places(int64_t length);
-
-/// `count` of the positions 0 .. length - 1, ascending; all if there are no more. They contain the
-/// first, the last and the marked positions, and up to three quarters are `wanted`. Half of the
-/// others lie beside multiples of 16 .. 1,024 and of `block` (patch or window size; 0: none); the
-/// rest are random.
-std::vector<int64_t> sample_places(int64_t length, int64_t count, int64_t block, uint64_t seed,
-                                   std::span<const int64_t> wanted = {});
 
 }  // namespace attest::core
