@@ -318,6 +318,8 @@ TEST(Choice, SaysWhereJudgingWasReduced) {
   sampled.fills[1].judgement.method = "float64, 2 of 8 rows a head";
   EXPECT_THAT(text_of(sampled), HasSubstr("in part: judged on 2 fills of inputs (random, random), "
                                           "with 1 relation between runs, on 2 of 8 rows a head"));
+  sampled.fills.resize(4, sampled.fills[0]);
+  EXPECT_THAT(text_of(sampled), HasSubstr("judged on 4 fills of inputs, with"));
   Record one_fill = record;
   one_fill.fills.resize(1);
   EXPECT_THAT(text_of(one_fill), HasSubstr("judged on 1 fill of inputs (random)"));

@@ -158,8 +158,11 @@ std::string judging_words(const Judging& judging) {
       judging.relations == 0   ? "without relations between runs"
       : judging.relations == 1 ? "with 1 relation between runs"
                                : fmt::format("with {} relations between runs", judging.relations);
-  return fmt::format("judged on {} fill{} of inputs ({}), {}{}{}", judging.fills.size(),
-                     judging.fills.size() == 1 ? "" : "s", fmt::join(judging.fills, ", "),
+  constexpr size_t kNamed = 3;
+  const size_t count = judging.fills.size();
+  const std::string names =
+      count > kNamed ? "" : fmt::format(" ({})", fmt::join(judging.fills, ", "));
+  return fmt::format("judged on {} fill{} of inputs{}, {}{}{}", count, count == 1 ? "" : "s", names,
                      relations, judging.rows.empty() ? "" : ", on ", judging.rows);
 }
 
