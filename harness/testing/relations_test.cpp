@@ -26,6 +26,7 @@ class Relations : public ::testing::Test {
  protected:
   Relations() {
     options_.timed = false;
+    options_.diagnosed = false;
     options_.all_checks = true;
     options_.relations = RelationChoice::kAll;
   }

@@ -62,6 +62,7 @@ class State : public ::testing::Test {
   // All relations: by default a busy machine may be too slow for them.
   State() {
     options_.timed = false;
+    options_.diagnosed = false;
     options_.all_checks = true;
     options_.relations = RelationChoice::kAll;
   }

@@ -200,7 +200,7 @@ Judgement CaseRunner::judge_run(Trial& trial, const RunResult& run, const Prepar
     fill.outputs_hash = hash_outputs(problem_, trial.outputs->tensors());
     const auto start = Clock::now();
     judgement = judge_outputs(prepared, trial.arithmetic, *trial.outputs);
-    if (judgement.outcome.is_bad()) explain(judgement, prepared, trial);
+    if (options_.diagnosed && judgement.outcome.is_bad()) explain(judgement, prepared, trial);
     fill.golden_ns = nanoseconds_since(start);
   }
   if (const std::string& remark = goldens_.of(prepared).remark(); !remark.empty())
@@ -232,7 +232,8 @@ void CaseRunner::repeat(Trial& trial, const PreparedInputs& prepared, FillRecord
   const bool is_wrong =
       outcome.verdict() == Verdict::kFail || outcome.verdict() == Verdict::kSuspect;
   const bool has_outputs = !fill.outputs_hash.empty();
-  if (options_.reruns == 0 && (!is_wrong || !has_outputs || has_reruns(trial.record))) return;
+  const bool asks = options_.diagnosed && is_wrong && has_outputs && !has_reruns(trial.record);
+  if (options_.reruns == 0 && !asks) return;
   Reruns reruns = rerun(
       trial, goldens_.of(prepared),
       {.inputs = prepared,
@@ -485,7 +486,7 @@ Record CaseRunner::run(Plugin& plugin, const Implementation& implementation) {
   record.softmax_distance = softmax_distance();
   if (trial.outcome.passes() || options_.all_checks) check_relations(trial);
   measure(trial);
-  if (trial.outcome.verdict() == Verdict::kFail) repeat_passed(trial);
+  if (options_.diagnosed && trial.outcome.verdict() == Verdict::kFail) repeat_passed(trial);
   if (const std::optional<Outcome> late = plugin.settle(problem_)) trial.note(*late);
   record.outcome = trial.outcome;
   if (const uint64_t hash = record.time ? plugin.libraries_hash() : 0)

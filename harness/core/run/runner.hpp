@@ -53,6 +53,8 @@ struct RunOptions {
   RunObserver observer{};   // called after the run of each fill; may be empty
   bool all_checks = false;  // run the other checks even after one failed, to see which of them
                             // fail. The verdict is that of the first
+  bool diagnosed = true;  // of wrong outputs, find where they are wrong, which known mistake gives
+                          // them, and whether runs differ. No verdict depends on it
 };
 
 /// The names of a case and its inputs.

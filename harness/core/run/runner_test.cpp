@@ -72,6 +72,19 @@ TEST_F(Runner, FailsTheWrongOnes) {
   EXPECT_EQ(run("scale_zeros").outcome.code, ReasonCode::kSuspectZeros);
 }
 
+// Then a record has the verdict alone.
+TEST_F(Runner, DiagnosesWrongOutputsOnlyIfAsked) {
+  const Record diagnosed = run("scale_wrong");
+  options_.diagnosed = false;
+  const Record judged = run("scale_wrong");
+  const FillRecord &with = diagnosed.fills.back(), &without = judged.fills.back();
+  EXPECT_EQ(judged.outcome.code, diagnosed.outcome.code);
+  EXPECT_EQ(judged.outcome.reason, diagnosed.outcome.reason);
+  EXPECT_EQ(without.judgement.max_ratio, with.judgement.max_ratio);
+  EXPECT_TRUE(with.judgement.location && with.judgement.guess && with.reruns);
+  EXPECT_FALSE(without.judgement.location || without.judgement.guess || without.reruns);
+}
+
 TEST(EnoughFills, AreAsManyAsTheLimitOfASlowCaseAllows) {
   const auto judged = [](double run_s, size_t count) {
     return std::vector<FillRun>(count, {.run_ns = run_s * 1e9});

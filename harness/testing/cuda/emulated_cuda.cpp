@@ -13,6 +13,7 @@ core::Record run_emulated(const std::string& implementation, const std::string& 
       ATTEST_BINARY_DIR "/tests/plugins/" + implementation + "_on_host.so",
       {.executable = core::find_worker(), .cpus = "", .limits = {.threads = 1, .timeout_s = 300}});
   options.timed = false;
+  options.diagnosed = false;
   return run_named(plugin, implementation, spec, options);
 }
 

@@ -92,6 +92,7 @@ std::vector<FillVerdict> judge_random_problems(const std::filesystem::path& path
   if (shards > 1) omp_set_num_threads(1);
   RunOptions run;
   run.timed = false;
+  run.diagnosed = false;
   run.limits.case_limit_s = 1e6;  // slow machines too
   if (!options.fill.empty()) run.fills = {options.fill};
   Rates rates;

@@ -12,6 +12,7 @@ class Honesty : public ::testing::TestWithParam<const char*> {
  protected:
   Honesty() {
     options_.timed = false;
+    options_.diagnosed = false;
     options_.limits.case_limit_s = 1e6;
   }
 

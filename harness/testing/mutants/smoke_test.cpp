@@ -27,6 +27,7 @@ TEST(Mutants, DoNotPassTheSmokeSuite) {
   core::RunOptions options;
   options.limits.threads = 2;
   options.timed = false;
+  options.diagnosed = false;
   options.limits.case_limit_s = 1e6;
   core::Rates rates;
   const std::set<std::string> excused = not_seen();

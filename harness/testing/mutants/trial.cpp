@@ -17,6 +17,7 @@ core::RunOptions options(bool all_checks) {
   made.limits.threads = 2;
   made.timed = false;
   made.all_checks = all_checks;
+  made.diagnosed = false;
   made.limits.case_limit_s = 1e6;  // slow machines too
   // A verdict needs one check that fails, and the fills come first; the table of all checks has
   // relations too.
