@@ -282,6 +282,14 @@ TEST(Html, HistoryIsLinesWithSteps) {
   EXPECT_EQ(count(text, "<script"), 2u) << "names are escaped";
 }
 
+void expect_levels_inside(const std::string& text) {
+  for (size_t at = 0; (at = text.find("<line class=\"level\"", at)) != std::string::npos; ++at)
+    for (const char* name : {" y1=\"", " y2=\""}) {
+      const double y = std::stod(text.substr(text.find(name, at) + 5));
+      EXPECT_TRUE(y >= 34 && y <= 150) << y << ", outside the frame";
+    }
+}
+
 TEST(Html, HistoryOfManyRunsShowsTheLast) {
   HistorySeries series;
   series.key.case_name = "long";
@@ -301,11 +309,27 @@ TEST(Html, HistoryOfManyRunsShowsTheLast) {
   EXPECT_EQ(count(text, "<line class=\"step\""), 1u);
   EXPECT_EQ(count(text, ">c550</text>"), 1u);
   EXPECT_EQ(count(text, ">c100</text>"), 0u) << "left of the picture";
-  for (size_t at = 0; (at = text.find("<line class=\"level\"", at)) != std::string::npos; ++at)
-    for (const char* name : {" y1=\"", " y2=\""}) {
-      const double y = std::stod(text.substr(text.find(name, at) + 5));
-      EXPECT_TRUE(y >= 34 && y <= 150) << y << ", outside the frame";
-    }
+  expect_levels_inside(text);
+}
+
+// Its line begins left of the picture, and where it enters it lies below all values that are shown.
+TEST(Html, HistoryShowsADriftAtThePicturesEdge) {
+  CaseHistory history = history_of(attest::testing::slower_series("drifts", "c"));
+  HistoryLine& line = history.lines[0];
+  history.series.points.resize(600, history.series.points[0]);
+  line.values.clear(), line.at.clear();
+  for (size_t run = 0; run < 600; ++run) {
+    line.at.push_back(run);
+    line.values.push_back(2e6 + double(run % 3));
+  }
+  line.steps.steps = {
+      {.from = 0, .at = 50, .to = 600, .before = 1e6, .after = 2e6, .p = 0.001, .drift = true}};
+  Input input = attest::testing::golden_input();
+  input.histories = {history};
+  const std::string text = print_html(input, {.charts = false});
+  EXPECT_EQ(count(text, "<line class=\"level\""), 1u);
+  EXPECT_EQ(count(text, "x1=\"10.0\" y1=\"150.0\""), 1u) << "it begins in the lower left corner";
+  expect_levels_inside(text);
 }
 
 TEST(Html, HistoryCountsTheSeriesThatItDoesNotList) {

@@ -58,8 +58,9 @@ class History : public ::testing::Test {
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
   HistoryIndex with(const std::vector<Results>& files) {
-    added_.clear();
-    return HistoryIndex::add(path_, files, added_);
+    auto [index, added] = HistoryIndex::add(path_, files);
+    added_ = std::move(added);
+    return std::move(index);
   }
   std::vector<HistorySeries> all(const HistoryIndex& index) {
     std::vector<HistorySeries> series;
@@ -250,7 +251,7 @@ TEST_F(History, RefusesWhatIsNoRun) {
   EXPECT_THROW(with({day(1, 1e6), baseline}), core::Error);
   EXPECT_FALSE(std::filesystem::exists(path_)) << "all files or none, and no empty index";
   with({day(1, 1e6)});
-  EXPECT_THROW(HistoryIndex::rebuild(path_, {empty}, added_), core::Error);
+  EXPECT_THROW(HistoryIndex::rebuild(path_, {empty}), core::Error);
   EXPECT_EQ(HistoryIndex::open(path_).keys().size(), 1u) << "it stays as it was";
 }
 
@@ -264,8 +265,7 @@ TEST_F(History, IsRebuiltFromTheSameFiles) {
     names = index.files();
   }
   EXPECT_EQ(names.size(), 5u);
-  std::vector<Added> added;
-  const HistoryIndex again = HistoryIndex::rebuild(path_, files, added);
+  const HistoryIndex again = HistoryIndex::rebuild(path_, files).index;
   EXPECT_EQ(again.keys(), keys);
   EXPECT_EQ(again.files(), names);
   EXPECT_EQ(again.series(keys[0]).points.size(), 5u);
@@ -281,8 +281,7 @@ TEST_F(History, SaysHowToMendADamagedIndex) {
   }
   EXPECT_THAT(refusal(), AllOf(HasSubstr("is damaged"),
                                HasSubstr("attest history rebuild RESULTS.jsonl... --index ")));
-  std::vector<Added> added;
-  EXPECT_EQ(HistoryIndex::rebuild(path_, {day(1, 1e6)}, added).keys().size(), 1u);
+  EXPECT_EQ(HistoryIndex::rebuild(path_, {day(1, 1e6)}).index.keys().size(), 1u);
   EXPECT_TRUE(only_the_index_is_left());
 }
 
@@ -291,8 +290,7 @@ TEST_F(History, TwoMakersOfOneIndexBothAdd) {
   const auto add = [&](int first) {
     try {
       for (int i = first; i < first + 5; ++i) {
-        std::vector<Added> added;
-        HistoryIndex::add(path_, {day(i, 1e6)}, added);
+        HistoryIndex::add(path_, {day(i, 1e6)});
       }
     } catch (const core::Error& one) {
       static std::mutex mutex;
@@ -334,7 +332,7 @@ TEST_F(History, ADamagedIndexBehindALinkIsRebuiltInItsPlace) {
   }
   const std::string link = folder_ + "/link.sqlite";
   std::filesystem::create_symlink(path_, link);
-  HistoryIndex::rebuild(link, {day(1, 1e6)}, added_);
+  HistoryIndex::rebuild(link, {day(1, 1e6)});
   EXPECT_TRUE(std::filesystem::is_symlink(link));
   EXPECT_EQ(refusal(), "") << "of the file behind the link";
 }
@@ -355,7 +353,7 @@ TEST_F(History, SaysWhenATableIsMissingOrOfAnotherVersion) {
   execute("PRAGMA user_version = 2");
   EXPECT_THAT(refusal(), HasSubstr("was written by another attest"));
   execute("CREATE TABLE of_that_version (x)");
-  EXPECT_EQ(HistoryIndex::rebuild(path_, {day(1, 1e6)}, added_).keys().size(), 1u);
+  EXPECT_EQ(HistoryIndex::rebuild(path_, {day(1, 1e6)}).index.keys().size(), 1u);
   EXPECT_EQ(refusal(), "");
 }
 
@@ -366,12 +364,11 @@ TEST_F(History, DoesNotTouchFilesOfOthers) {
   std::ofstream(path_) << "{\"type\": \"header\"}\n";
   EXPECT_THAT(refusal(), HasSubstr("is no index of attest"));
   EXPECT_THROW(with({day(1, 1e6)}), core::Error);
-  std::vector<Added> added;
-  EXPECT_THROW(HistoryIndex::rebuild(path_, {day(1, 1e6)}, added), core::Error);
+  EXPECT_THROW(HistoryIndex::rebuild(path_, {day(1, 1e6)}), core::Error);
   std::filesystem::remove(path_);
   execute("CREATE TABLE mine (x)");
   EXPECT_THAT(refusal(), HasSubstr("is no index of attest"));
-  EXPECT_THROW(HistoryIndex::rebuild(path_, {day(1, 1e6)}, added), core::Error);
+  EXPECT_THROW(HistoryIndex::rebuild(path_, {day(1, 1e6)}), core::Error);
 }
 
 }  // namespace

@@ -32,21 +32,39 @@ using core::Results;
 // "atst": tells an index from other files of SQLite. Its version grows when a table changes.
 constexpr int64_t kApplication = 0x61747374, kVersion = 1;
 
-constexpr const char* kTables = R"(
-  PRAGMA application_id = 1635021684;
-  PRAGMA user_version = 1;
+// The columns of a series that are texts. `threads` comes last, a number.
+constexpr std::pair<const char*, std::string SeriesKey::*> kTexts[] = {
+    {"suite", &SeriesKey::suite},   {"case_name", &SeriesKey::case_name},
+    {"dtype", &SeriesKey::dtype},   {"impl", &SeriesKey::impl},
+    {"spec", &SeriesKey::spec},     {"inputs", &SeriesKey::inputs},
+    {"device", &SeriesKey::device}, {"machine", &SeriesKey::machine},
+    {"build", &SeriesKey::build}};
+constexpr const char* kThreads = "threads";
+
+/// The columns of a series: each name with `after_text`, or `after_number`, joined by `between`.
+std::string columns(const char* after_text = "", const char* after_number = "",
+                    const char* between = ", ") {
+  std::string text;
+  for (const auto& [name, member] : kTexts)
+    text += fmt::format("{}{}{}", name, after_text, between);
+  return text + kThreads + after_number;
+}
+
+std::string tables() {
+  return fmt::format(R"(
+  PRAGMA application_id = {};
+  PRAGMA user_version = {};
   CREATE TABLE runs (id INTEGER PRIMARY KEY, header TEXT NOT NULL UNIQUE, started TEXT NOT NULL,
     "commit" TEXT NOT NULL);
   CREATE TABLE files (path TEXT PRIMARY KEY, run INTEGER NOT NULL);
-  CREATE TABLE series (id INTEGER PRIMARY KEY, suite TEXT NOT NULL, case_name TEXT NOT NULL,
-    dtype TEXT NOT NULL, impl TEXT NOT NULL, spec TEXT NOT NULL, inputs TEXT NOT NULL,
-    device TEXT NOT NULL, machine TEXT NOT NULL, build TEXT NOT NULL, threads INTEGER NOT NULL,
-    UNIQUE (suite, case_name, dtype, impl, spec, inputs, device, machine, build, threads));
+  CREATE TABLE series (id INTEGER PRIMARY KEY, {}, UNIQUE ({}));
   CREATE TABLE points (series INTEGER NOT NULL, run INTEGER NOT NULL, plugin_hash TEXT NOT NULL,
     number INTEGER NOT NULL, verdict TEXT NOT NULL, time_ns REAL, memory_bytes REAL,
     error_ratio REAL, PRIMARY KEY (series, run, plugin_hash, number)) WITHOUT ROWID;
-)";
-static_assert(kApplication == 1635021684 && kVersion == 1, "as the tables say");
+)",
+                     kApplication, kVersion, columns(" TEXT NOT NULL", " INTEGER NOT NULL"),
+                     columns());
+}
 
 [[noreturn]] void refuse_foreign(const std::string& path) {
   throw core::Error(
@@ -143,21 +161,13 @@ SeriesKey key_of(const Results& file, const Record& record) {
 }
 
 Statement& bind(Statement& statement, const SeriesKey& key) {
-  return statement.with(key.suite)
-      .with(key.case_name)
-      .with(key.dtype)
-      .with(key.impl)
-      .with(key.spec)
-      .with(key.inputs)
-      .with(key.device)
-      .with(key.machine)
-      .with(key.build)
-      .with(int64_t{key.threads});
+  for (const auto& [name, member] : kTexts) statement.with(key.*member);
+  return statement.with(int64_t{key.threads});
 }
 
-constexpr const char* kFindSeries =
-    "SELECT id FROM series WHERE suite = ? AND case_name = ? AND dtype = ? AND impl = ? AND "
-    "spec = ? AND inputs = ? AND device = ? AND machine = ? AND build = ? AND threads = ?";
+std::string find_series() {
+  return "SELECT id FROM series WHERE " + columns(" = ?", " = ?", " AND ");
+}
 
 }  // namespace
 
@@ -174,6 +184,7 @@ struct HistoryIndex::Impl {
   }
 
   int64_t application() { return database.number("PRAGMA application_id"); }
+  void make_tables() { database.run(tables().c_str()); }
 
   bool is_whole() {
     Statement check(database, "PRAGMA quick_check(1)");
@@ -210,12 +221,13 @@ struct HistoryIndex::Impl {
 
   int64_t series_of(const SeriesKey& key) {
     {
-      Statement find(database, kFindSeries);
+      Statement find(database, find_series().c_str());
       if (bind(find, key).next()) return find.integer(0);
     }
+    std::string places = "?";
+    for (size_t i = 0; i < std::size(kTexts); ++i) places += ", ?";
     Statement insert(database,
-                     "INSERT INTO series (suite, case_name, dtype, impl, spec, inputs, device, "
-                     "machine, build, threads) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+                     fmt::format("INSERT INTO series ({}) VALUES ({})", columns(), places).c_str());
     bind(insert, key).run();
     return database.number("SELECT last_insert_rowid()");
   }
@@ -284,17 +296,17 @@ HistoryIndex HistoryIndex::open(const std::string& path) {
   return HistoryIndex(std::move(impl));
 }
 
-HistoryIndex HistoryIndex::add(const std::string& path, const std::vector<Results>& files,
-                               std::vector<Added>& added) {
+FilledIndex HistoryIndex::add(const std::string& path, const std::vector<Results>& files) {
   for (const Results& file : files) require_run(file);
-  HistoryIndex index =
-      is_empty_or_missing(path) ? HistoryIndex(std::make_unique<Impl>(path, true)) : open(path);
-  Impl& impl = *index.impl_;
+  FilledIndex filled{
+      is_empty_or_missing(path) ? HistoryIndex(std::make_unique<Impl>(path, true)) : open(path),
+      {}};
+  Impl& impl = *filled.index.impl_;
   impl.transact([&] {
-    if (impl.application() != kApplication) impl.database.run(kTables);  // nobody else made them
-    for (const Results& file : files) added.push_back(impl.add(file));
+    if (impl.application() != kApplication) impl.make_tables();  // nobody else made them
+    for (const Results& file : files) filled.added.push_back(impl.add(file));
   });
-  return index;
+  return filled;
 }
 
 namespace {
@@ -326,34 +338,34 @@ class NewFile {
 
 }  // namespace
 
-bool HistoryIndex::refill(const std::string& path, const std::vector<Results>& files,
-                          std::vector<Added>& added) {
+std::optional<std::vector<Added>> HistoryIndex::refill(const std::string& path,
+                                                       const std::vector<Results>& files) {
+  std::vector<Added> added;
   try {
     Impl old(path, false);
-    if (!old.is_whole()) return false;
+    if (!old.is_whole()) return {};
     old.transact([&] {
       old.drop_tables();
-      old.database.run(kTables);
+      old.make_tables();
       for (const Results& file : files) added.push_back(old.add(file));
     });
-    return true;
   } catch (const DamagedDatabase&) {
-    added.clear();
-    return false;
+    return {};
   }
+  return added;
 }
 
-HistoryIndex HistoryIndex::rebuild(const std::string& path, const std::vector<Results>& files,
-                                   std::vector<Added>& added) {
+FilledIndex HistoryIndex::rebuild(const std::string& path, const std::vector<Results>& files) {
   for (const Results& file : files) require_run(file);
-  if (is_empty_or_missing(path)) return add(path, files, added);
+  if (is_empty_or_missing(path)) return add(path, files);
   if (!is_index(path)) refuse_foreign(path);
-  if (!refill(path, files, added)) {
+  std::optional<std::vector<Added>> added = refill(path, files);
+  if (!added) {
     NewFile fresh(path);
-    add(fresh.name(), files, added);
+    added = add(fresh.name(), files).added;
     fresh.replace();
   }
-  return open(path);
+  return {open(path), std::move(*added)};
 }
 
 std::vector<std::string> HistoryIndex::files() const {
@@ -364,13 +376,17 @@ std::vector<std::string> HistoryIndex::files() const {
 }
 
 std::vector<SeriesKey> HistoryIndex::keys() const {
-  Statement all(impl_->database,
-                "SELECT suite, case_name, dtype, impl, spec, inputs, device, machine, build, "
-                "threads FROM series ORDER BY suite, case_name, dtype, impl, id");
+  Statement all(
+      impl_->database,
+      fmt::format("SELECT {} FROM series ORDER BY suite, case_name, dtype, impl, id", columns())
+          .c_str());
   std::vector<SeriesKey> keys;
-  while (all.next())
-    keys.push_back({all.text(0), all.text(1), all.text(2), all.text(3), all.text(4), all.text(5),
-                    all.text(6), all.text(7), all.text(8), int32_t(all.integer(9))});
+  while (all.next()) {
+    SeriesKey& key = keys.emplace_back();
+    int at = 0;
+    for (const auto& [name, member] : kTexts) key.*member = all.text(at++);
+    key.threads = int32_t(all.integer(at));
+  }
   return keys;
 }
 
@@ -409,7 +425,7 @@ struct RunValues {
 
 HistorySeries HistoryIndex::series(const SeriesKey& key) const {
   HistorySeries series{key, {}};
-  Statement find(impl_->database, kFindSeries);
+  Statement find(impl_->database, find_series().c_str());
   if (!bind(find, key).next()) return series;
   Statement rows(impl_->database,
                  R"(SELECT runs.id, runs.started, runs."commit", plugin_hash, time_ns, memory_bytes,

@@ -1,8 +1,8 @@
 // The index of a history: an SQLite file with what the series need of many results files. It holds
 // nothing that the records do not, so it can be removed and rebuilt at any time.
 #pragma once
-#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +19,8 @@ struct Added {
   std::vector<std::string> warnings;  // sentences
 };
 
+struct FilledIndex;
+
 /// All functions but rebuild() throw DamagedDatabase if the index is damaged; the message says how
 /// to rebuild it. All throw MachineError if it cannot be read or written.
 class HistoryIndex {
@@ -29,14 +31,12 @@ class HistoryIndex {
   /// Adds all files to an index, or none if one is refused. Makes the index if there is none. If it
   /// has a run already, the records of the file replace those with the same key. Throws Error as
   /// open() does, and if a file has no header or is a baseline, whose records come from several
-  /// runs. `added` has an entry for each file.
-  static HistoryIndex add(const std::string& path, const std::vector<core::Results>& files,
-                          std::vector<Added>& added);
+  /// runs.
+  static FilledIndex add(const std::string& path, const std::vector<core::Results>& files);
   /// Makes the index anew, of these files alone. The old index may be damaged or of another
   /// version; it stays as it was until the new one is whole. Throws Error if a file is refused, or
   /// if `path` names a file that is no index of attest.
-  static HistoryIndex rebuild(const std::string& path, const std::vector<core::Results>& files,
-                              std::vector<Added>& added);
+  static FilledIndex rebuild(const std::string& path, const std::vector<core::Results>& files);
   ~HistoryIndex();
   HistoryIndex(HistoryIndex&&) noexcept;
   HistoryIndex& operator=(HistoryIndex&&) = delete;
@@ -53,10 +53,16 @@ class HistoryIndex {
  private:
   struct Impl;
   explicit HistoryIndex(std::unique_ptr<Impl> impl);
-  /// Replaces all that the index holds. Returns false if it is damaged.
-  static bool refill(const std::string& path, const std::vector<core::Results>& files,
-                     std::vector<Added>& added);
+  /// Replaces all that the index holds. Returns nothing if it is damaged.
+  static std::optional<std::vector<Added>> refill(const std::string& path,
+                                                  const std::vector<core::Results>& files);
   std::unique_ptr<Impl> impl_;
+};
+
+/// An index, and what became of each file that was put into it.
+struct FilledIndex {
+  HistoryIndex index;
+  std::vector<Added> added;
 };
 
 }  // namespace attest::reports

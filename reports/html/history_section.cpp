@@ -28,8 +28,12 @@ class Scale {
         line.values.begin() + std::ptrdiff_t(first_), line.values.end());
     low_ = *low, high_ = *high;
     for (const Step& step : line.steps.steps) {  // levels are medians, of values left out too
-      if (step.at > first_) include(step.before);
-      if (step.to > first_) include(step.after);
+      if (step.to <= first_) continue;
+      include(step.after);
+      if (step.drift)
+        include(start_of_drift(step));
+      else if (step.at > first_)
+        include(step.before);
     }
   }
   size_t first() const { return first_; }
@@ -39,6 +43,11 @@ class Scale {
   double x(double place) const {
     const double share = count_ > 1 ? (place - double(first_)) / double(count_ - 1) : 0.5;
     return kLeft + std::clamp(share, 0.0, 1.0) * (kRight - kLeft);
+  }
+  /// Where the line of a drift begins in the picture.
+  double start_of_drift(const Step& step) const {
+    const double from = double(std::max(step.from, first_) - step.from);
+    return std::lerp(step.before, step.after, from / double(step.to - 1 - step.from));
   }
   double y(double value) const {
     return high_ > low_ ? kBottom - (value - low_) / (high_ - low_) * (kBottom - kTop)
@@ -72,10 +81,8 @@ std::string levels(const CaseHistory& history, const HistoryLine& line, const Sc
     const Step& step = steps[i];
     if (step.to <= scale.first()) continue;  // left of the picture
     if (step.drift) {
-      const double from = double(std::max(step.from, scale.first())), last = double(step.to) - 1;
-      const double left = std::lerp(step.before, step.after,
-                                    (from - double(step.from)) / (last - double(step.from)));
-      text += stroke(scale, from, left, last, step.after, "level");
+      text += stroke(scale, double(std::max(step.from, scale.first())), scale.start_of_drift(step),
+                     double(step.to) - 1, step.after, "level");
       continue;
     }
     const double at = double(step.at) - 0.5;

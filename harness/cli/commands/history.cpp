@@ -16,7 +16,6 @@
 namespace attest::cli {
 namespace {
 
-using reports::Added;
 using reports::HistoryIndex;
 using reports::SeriesKey;
 
@@ -33,8 +32,8 @@ std::vector<core::Results> read_all(const std::vector<std::string>& paths) {
 }
 
 /// Says what became of each file, and returns an ExitCode.
-int report(const std::vector<std::string>& files, const std::vector<Added>& added,
-           const HistoryIndex& index) {
+int report(const std::vector<std::string>& files, const reports::FilledIndex& filled) {
+  const auto& [index, added] = filled;
   for (size_t i = 0; i < files.size(); ++i) {
     fmt::print("{}: {} of {} records are new{}\n", files[i], added[i].fresh, added[i].records,
                added[i].known_run ? "; the index has this run already, and it counts once" : "");
@@ -48,17 +47,13 @@ int report(const std::vector<std::string>& files, const std::vector<Added>& adde
 
 int add(const HistoryArguments& arguments) {
   if (arguments.files.empty()) throw core::Error("history add: names no results files");
-  std::vector<Added> added;
-  const HistoryIndex index = HistoryIndex::add(arguments.index, read_all(arguments.files), added);
-  return report(arguments.files, added, index);
+  return report(arguments.files, HistoryIndex::add(arguments.index, read_all(arguments.files)));
 }
 
 int rebuild(const HistoryArguments& arguments) {
   const std::vector<std::string> paths =
       arguments.files.empty() ? HistoryIndex::open(arguments.index).files() : arguments.files;
-  std::vector<Added> added;
-  const HistoryIndex index = HistoryIndex::rebuild(arguments.index, read_all(paths), added);
-  return report(paths, added, index);
+  return report(paths, HistoryIndex::rebuild(arguments.index, read_all(paths)));
 }
 
 bool is_wanted(const SeriesKey& key, const HistoryArguments& arguments) {
