@@ -1,52 +1,41 @@
 #include "reports/coverage.hpp"
 
 #include <algorithm>
-#include <charconv>
-#include <map>
-#include <optional>
+#include <iterator>
 #include <set>
-#include <utility>
 
-#include "reports/sizes.hpp"
+#include "reports/seen_axes.hpp"
 
 namespace attest::reports {
 namespace {
 
-constexpr const char* kNotGiven = "-";
-
-std::optional<double> number_of(const std::string& text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return {};
-  return value;
+AxisCoverage::State state_of(const std::vector<std::string>& values) {
+  if (values.size() > 1) return AxisCoverage::State::kVaried;
+  const bool given = !values.empty() && values.front() != kNotGiven;
+  return given ? AxisCoverage::State::kPinned : AxisCoverage::State::kNever;
 }
 
-/// Words before numbers, numbers by their size.
-bool comes_before(const std::string& a, const std::string& b) {
-  const std::optional<double> x = number_of(a), y = number_of(b);
-  return x && y ? *x < *y : x.has_value() != y.has_value() ? !x : a < b;
+/// `suites`: what the suites have of the operation; null: nothing.
+AxisCoverage axis_of(const std::string& operation, const std::string& axis,
+                     const SeenAxes::Operation& judged, const SeenAxes::Operation* suites) {
+  AxisCoverage coverage{.operation = operation, .axis = axis, .values = judged.values_of(axis)};
+  coverage.state = state_of(coverage.values);
+  if (!suites) return coverage;
+  const std::vector<std::string> values = suites->values_of(axis);
+  coverage.in_suites = state_of(values);
+  std::ranges::copy_if(values, std::back_inserter(coverage.only_in_suites),
+                       [&](const std::string& value) {
+                         return std::ranges::find(coverage.values, value) == coverage.values.end();
+                       });
+  return coverage;
 }
 
-/// What the judged records of one operation have.
-struct Judged {
-  std::vector<SpecWords> problems;  // with the dtype
-
-  AxisCoverage axis(const std::string& operation, const std::string& name) const {
-    AxisCoverage axis{operation, name, {}, AxisCoverage::State::kNever};
-    std::set<std::string> values;
-    for (const SpecWords& words : problems) {
-      const auto at = words.find(name);
-      values.insert(at == words.end() ? kNotGiven : at->second);
-    }
-    axis.values.assign(values.begin(), values.end());
-    std::ranges::sort(axis.values, comes_before);
-    if (values.size() > 1)
-      axis.state = AxisCoverage::State::kVaried;
-    else if (!values.empty() && *values.begin() != kNotGiven)
-      axis.state = AxisCoverage::State::kPinned;
-    return axis;
-  }
-};
+SeenAxes judged_of(const Input& input) {
+  SeenAxes judged = input.left_out.axes;
+  for (const core::Results& run : input.runs)
+    for (const core::Record& record : run.records) judged.add(record);
+  return judged;
+}
 
 }  // namespace
 
@@ -60,28 +49,33 @@ std::string name(AxisCoverage::State state) {
 }
 
 std::vector<AxisCoverage> axes_of(const Input& input) {
-  std::map<std::string, Judged> operations;
-  for (const core::Results& run : input.runs)
-    for (const core::Record& record : run.records) {
-      if (!record.outcome.passes() && !record.outcome.is_bad()) continue;
-      SpecWords words = spec_words(record.spec);
-      words.emplace("dtype", record.dtype);
-      operations[record.operation].problems.push_back(std::move(words));
-    }
   std::vector<AxisCoverage> axes;
-  for (const auto& [operation, judged] : operations) {
+  const SeenAxes all_judged = judged_of(input);
+  for (const auto& [operation, judged] : all_judged.operations()) {
+    const auto at = input.suites.operations().find(operation);
+    const SeenAxes::Operation* suites =
+        at == input.suites.operations().end() ? nullptr : &at->second;
     std::vector<std::string> names{"dtype"};
     std::set<std::string> others;
-    for (const SpecWords& words : judged.problems)
-      for (const auto& [word, value] : words) others.insert(word);
+    for (const auto& [word, axis] : judged.axes) others.insert(word);
+    if (suites)
+      for (const auto& [word, axis] : suites->axes) others.insert(word);
     const auto known = std::ranges::find(input.axes, operation, &OperationAxes::operation);
     if (known != input.axes.end())
       names.insert(names.end(), known->names.begin(), known->names.end());
     for (const std::string& name : names) others.erase(name);
     names.insert(names.end(), others.begin(), others.end());
-    for (const std::string& name : names) axes.push_back(judged.axis(operation, name));
+    for (const std::string& name : names) axes.push_back(axis_of(operation, name, judged, suites));
   }
   return axes;
+}
+
+std::vector<std::string> operations_of_suites_alone(const Input& input) {
+  const SeenAxes judged = judged_of(input);
+  std::vector<std::string> names;
+  for (const auto& [operation, axes] : input.suites.operations())
+    if (!judged.operations().contains(operation)) names.push_back(operation);
+  return names;
 }
 
 }  // namespace attest::reports

@@ -69,5 +69,29 @@ TEST(Coverage, OperationsAreApartAndUnknownWordsComeLast) {
   EXPECT_EQ(axes.back().operation, "softmax");
 }
 
+TEST(Coverage, SaysWhatTheSuitesHaveBeside) {
+  Input input = input_of({of("softmax num_heads=8 seq_len_q=64 head_dim=64")});
+  EXPECT_FALSE(axes_of(input).at(0).in_suites.has_value()) << "no suites are known";
+  input.suites.add("softmax", {{"dtype", "f16"}, {"num_heads", "8"}, {"seq_len_q", "64"}});
+  input.suites.add("softmax", {{"dtype", "f32"},
+                               {"num_heads", "8"},
+                               {"seq_len_q", "197"},
+                               {"mask", "given"},
+                               {"unaligned", "given"}});
+  input.suites.add("linear", {{"head_dim", "8"}});
+  const std::vector<AxisCoverage> axes = axes_of(input);
+  EXPECT_THAT(axis(axes, "dtype").only_in_suites, ElementsAre("f16"));
+  EXPECT_EQ(axis(axes, "dtype").in_suites, State::kVaried);
+  EXPECT_EQ(axis(axes, "num_heads").in_suites, State::kPinned);
+  EXPECT_THAT(axis(axes, "num_heads").only_in_suites, ElementsAre());
+  EXPECT_EQ(axis(axes, "seq_len_q").state, State::kPinned);
+  EXPECT_THAT(axis(axes, "seq_len_q").only_in_suites, ElementsAre("197"));
+  EXPECT_EQ(axis(axes, "mask").state, State::kNever);
+  EXPECT_THAT(axis(axes, "mask").only_in_suites, ElementsAre("given"));
+  EXPECT_EQ(axis(axes, "batch").in_suites, State::kNever);
+  EXPECT_EQ(axis(axes, "unaligned").in_suites, State::kVaried) << "attest's list lacks it";
+  EXPECT_THAT(operations_of_suites_alone(input), ElementsAre("linear"));
+}
+
 }  // namespace
 }  // namespace attest::reports

@@ -7,6 +7,7 @@
 
 #include "core/tensor/error.hpp"
 #include "reports/formats/printers.hpp"
+#include "reports/shown.hpp"
 
 namespace attest::reports {
 namespace {
@@ -19,7 +20,7 @@ constexpr Format kFormats[] = {
     {"markdown", "md", ".md", "counts, the worst records, then all verdicts and reasons",
      print_markdown, true},
     {"html", "", ".html", "a page that opens from disk: which implementation may be used, and why",
-     print_html, true},
+     print_html, true, true, kMostShown},
     {"junit", "", ".xml", "JUnit XML for Jenkins, GitLab and others", print_junit},
     {"csv", "", ".csv", "one table with a row for each record", print_csv},
     {"gbench", "", ".gbench.json", "the times as Google Benchmark's JSON", print_benchmark_json},

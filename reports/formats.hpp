@@ -1,6 +1,7 @@
 // The formats of a report. A format prints runs and needs nothing else. To add one, write a file in
 // formats/, and enter it in formats.cpp.
 #pragma once
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,7 +17,9 @@ struct Format {
   std::string_view extension;   // ".md": files that end so are of this format
   std::string_view summary;     // for --help
   std::string (*print)(const Input& input, const Style& style);
-  bool has_parts = false;  // shows histories and comparisons where the input has them
+  bool has_parts = false;          // shows histories and comparisons where the input has them
+  bool has_axes = false;           // shows coverage: what records and attest's own suites vary
+  size_t most_records = SIZE_MAX;  // that it shows; of the others it takes what input.left_out has
 };
 
 std::span<const Format> formats();

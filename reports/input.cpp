@@ -9,8 +9,8 @@
 #include "core/record/case_key.hpp"
 #include "core/record/races.hpp"
 #include "core/tensor/error.hpp"
-#include "reports/compare/launches.hpp"
 #include "reports/limits.hpp"
+#include "reports/machine.hpp"
 
 namespace attest::reports {
 namespace {
@@ -18,7 +18,6 @@ namespace {
 using core::Record;
 using core::Results;
 
-constexpr double kNoisy = 0.1;       // interquartile range / median
 constexpr double kBusyPercent = 10;  // of the time, something waited for a CPU
 
 // A race may have been seen after one of two files was copied.
@@ -73,11 +72,12 @@ void warn_of_board(const Results& run, std::vector<std::string>& warnings) {
                     file_name(run)));
 }
 
-void warn_of_run(const Results& run, std::vector<std::string>& warnings) {
+void warn_of_run(const Results& run, const LeftOut::OfRun& left_out,
+                 std::vector<std::string>& warnings) {
   const std::string file = file_name(run);
   if (!run.complete)
     warnings.push_back(fmt::format("{}: the run did not end; it has {} records and may lack more",
-                                   file, run.records.size()));
+                                   file, run.records.size() + left_out.records));
   if (const std::string tools = fact(run, "build", "sanitizers"); !tools.empty())
     warnings.push_back(
         fmt::format("{}: attest was built with sanitizers ({}), so its times are "
@@ -94,88 +94,57 @@ void warn_of_run(const Results& run, std::vector<std::string>& warnings) {
         fmt::format("{}: the machine was busy with something else: programs waited "
                     "for a CPU {:.0f} % of the time before the run",
                     file, std::min(busy, 100.0)));
-  if (const std::string excess = print_excess(run.records); !excess.empty())
-    warnings.push_back(fmt::format("{}: {}", file, excess));
+  Excess excess = left_out.excess;
+  for (const Record& record : run.records) excess.add(record);
+  if (excess.records > 0) warnings.push_back(fmt::format("{}: {}", file, excess.print()));
   if (number_of(run, "state", "throttling_now") > 0)  // of files that an older attest wrote
     warnings.push_back(fmt::format("{}: the CPU was throttled when the run began", file));
   warn_of_board(run, warnings);
 }
 
-void warn_of_newer_codes(const Results& run, std::vector<std::string>& warnings) {
-  std::set<std::string_view> codes;
+void warn_of_newer_codes(const Results& run, const LeftOut::OfRun& left_out,
+                         std::vector<std::string>& warnings) {
+  std::set<std::string> codes = left_out.newer_codes;
   for (const Record& record : run.records)
-    if (is_newer(record.outcome.code)) codes.insert(name(record.outcome.code));
+    if (is_newer(record.outcome.code)) codes.emplace(name(record.outcome.code));
   if (!codes.empty())
     warnings.push_back(fmt::format(
         "{}: a newer attest wrote {}, which this one cannot explain; the verdicts count",
         file_name(run), fmt::join(codes, ", ")));
 }
 
-void warn_of_noise(const std::vector<Results>& runs, std::vector<std::string>& warnings) {
-  Noise noise;
+void warn_of_noise(const std::vector<Results>& runs, Noise noise,
+                   std::vector<std::string>& warnings) {
   for (const Results& run : runs) noise.add(run.records);
-  if (noise.noisy > 0) warnings.push_back(noise.print());
+  if (noise.noisy > 0) warnings.push_back(noise.print() + " " + noise.names());
 }
 
 }  // namespace
-
-void Noise::add(const std::vector<Record>& records) {
-  for (const Record& record : records) {
-    if (!record.time) continue;
-    const bool spreads = record.time->q3_ns - record.time->q1_ns > kNoisy * record.time->median_ns;
-    ++timed;
-    noisy += spreads || record.noisy;
-    spread += spreads;
-    disturbed += record.noisy.has_value();
-    if (record.noisy)
-      for (const std::string& reason : *record.noisy) ++reasons[reason];
-  }
-}
-
-std::string Noise::print() const {
-  if (noisy == 0) return "";
-  std::vector<std::string> why;
-  if (spread == noisy)
-    why.push_back(fmt::format("half of their samples spread over more than {:.0f} % of the median",
-                              kNoisy * 100));
-  else if (spread > 0)
-    why.push_back(
-        fmt::format("half of the samples of {} spread over more than {:.0f} % of the "
-                    "median",
-                    spread, kNoisy * 100));
-  if (disturbed > 0) {
-    const auto most =
-        std::ranges::max_element(reasons, {}, [](const auto& reason) { return reason.second; });
-    why.push_back(fmt::format("something happened to the machine during {}, as notes say: {}{}",
-                              disturbed == noisy ? "them" : fmt::to_string(disturbed), most->first,
-                              reasons.size() > 1 ? " ..." : ""));
-  }
-  return fmt::format("{} of {} times are noisy: {}", noisy, timed, fmt::join(why, "; "));
-}
 
 std::string file_name(const Results& run) {
   return run.path.empty() ? "this run" : run.path.substr(run.path.rfind('/') + 1);
 }
 
-std::vector<std::string> warnings_of(const std::vector<Results>& runs) {
+std::vector<std::string> warnings_of(const std::vector<Results>& runs, const LeftOut& left_out) {
   std::vector<std::string> warnings;
+  const std::vector<std::string> devices = devices_of(runs);
   std::set<std::string> machines;
-  for (const Results& run : runs) {
-    warn_of_run(run, warnings);
-    warn_of_newer_codes(run, warnings);
-    machines.insert(machine(run, "cpu"));
+  for (size_t i = 0; i < runs.size(); ++i) {
+    warn_of_run(runs[i], left_out.of_run(i), warnings);
+    warn_of_newer_codes(runs[i], left_out.of_run(i), warnings);
+    machines.insert(machine(runs[i], devices));
   }
   if (machines.size() > 1)
     warnings.push_back(
         fmt::format("the runs are from {} machines: {}; times of different machines "
                     "are never compared",
                     machines.size(), fmt::join(machines, "; ")));
-  warn_of_noise(runs, warnings);
+  warn_of_noise(runs, left_out.noise, warnings);
   return warnings;
 }
 
-Input make_input(std::vector<Results> files) {
-  Input input;
+Input make_input(std::vector<Results> files, LeftOut left_out) {
+  Input input{.left_out = std::move(left_out)};
   std::map<std::string, size_t> run_of;  // by header
   for (Results& file : files) {
     if (!file.begun)
@@ -189,7 +158,7 @@ Input make_input(std::vector<Results> files) {
     else
       input.warnings.push_back(join(input.runs[at->second], std::move(file)));
   }
-  std::ranges::move(warnings_of(input.runs), std::back_inserter(input.warnings));
+  std::ranges::move(warnings_of(input.runs, input.left_out), std::back_inserter(input.warnings));
   return input;
 }
 

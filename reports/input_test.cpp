@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include "core/tensor/error.hpp"
-#include "reports/compare/launches.hpp"
 
 namespace attest::reports {
 namespace {
@@ -91,72 +90,22 @@ TEST(Input, AFileWithoutAHeaderIsRefused) {
   }
 }
 
-TEST(Input, NamesABoardByModuleModeAndClocks) {
+TEST(Input, WarnsOfABoardThatIsThrottledOrWhoseClocksAreNotLocked) {
   core::Results run = file("a.jsonl", {record("x")});
-  run.header.environment = {{"cpu", {{"part", "0xd42"}}},
-                            {"system", {{"power_mode", "2 (MODE_30W)"}}},
-                            {"board",
-                             {{"module", "Jetson AGX Orin 64GB"},
-                              {"multiprocessors", "8"},
-                              {"gpu_locked", "yes"},
-                              {"memory_locked", "yes"},
-                              {"cpu_locked", "yes"},
-                              {"throttling_gpu_throttle_alert", "no"}}}};
-  core::Header& header = run.header;
-  const std::string name = "Jetson AGX Orin 64GB (8 multiprocessors), power mode 2 (MODE_30W), ";
-  EXPECT_EQ(machine(run, "cpu"), name + "clocks locked");
+  auto& board = run.header.environment["board"];
+  board = {{"gpu_locked", "yes"},
+           {"memory_locked", "yes"},
+           {"cpu_locked", "yes"},
+           {"throttling_gpu_throttle_alert", "no"}};
   EXPECT_THAT(warnings_of({run}), IsEmpty());
-  header.environment["cuda"] = {{"name", "Orin"}, {"multiprocessors", "6"}};
-  EXPECT_THAT(machine(run, "cuda"), HasSubstr("64GB (6 multiprocessors)")) << "CUDA counts them";
-  header.environment["board"].erase("memory_locked");
-  EXPECT_EQ(machine(run, "cpu"), name + "clocks locked as far as they can be seen");
-  header.environment["board"]["cpu_locked"] = "no";
-  EXPECT_EQ(machine(run, "cpu"), name + "clocks not locked");
-  header.environment["board"]["throttling_gpu_throttle_alert"] = "yes";
+  board["cpu_locked"] = "no";
+  board["throttling_gpu_throttle_alert"] = "yes";
   EXPECT_THAT(
       warnings_of({run}),
       ElementsAre(
           "a.jsonl: the board was throttled when the run began: throttling_gpu_throttle_alert",
           "a.jsonl: the board's clocks were not locked, so its times may not be had again: "
           "sudo jetson_clocks"));
-}
-
-TEST(Input, ARecordIsNamedByTheModeOfItsOwnRuns) {
-  core::Results run = file("a.jsonl", {record("x")});
-  run.header.environment["system"] = {{"power_mode", "0 (MAXN)"}};
-  EXPECT_EQ(power_mode(run, run.records[0]), "0 (MAXN)");
-  core::BoardRecord& board = run.records[0].board.emplace();
-  board.before = {{"power_mode", "2 (15W)"}, {"multiprocessors", "4"}};
-  board.after = board.before;
-  EXPECT_EQ(power_mode(run, run.records[0]), "2 (15W)") << "it changed since the run began";
-  EXPECT_EQ(machine(run, run.records[0], "cpu"), "a CPU (4 multiprocessors), power mode 2 (15W)");
-  board.after["power_mode"] = "0 (MAXN)";
-  EXPECT_EQ(power_mode(run, run.records[0]), "2 (15W), then 0 (MAXN)");
-}
-
-TEST(Input, NoiseIsSpreadOrWhatHappened) {
-  const auto noise = [](std::vector<std::pair<double, const char*>> times) {
-    std::vector<core::Record> records;
-    for (const auto& [spread, reason] : times) {
-      records.push_back(record("x"));
-      records.back().time =
-          core::TimeRecord{.median_ns = 100, .q1_ns = 100 - spread / 2, .q3_ns = 100 + spread / 2};
-      if (*reason) records.back().noisy = {reason};
-    }
-    Noise all;
-    all.add(records);
-    return all.print();
-  };
-  EXPECT_EQ(noise({{5, ""}, {2, ""}}), "");
-  EXPECT_EQ(
-      noise({{5, ""}, {20, ""}}),
-      "1 of 2 times are noisy: half of their samples spread over more than 10 % of the median");
-  EXPECT_EQ(noise({{5, "the GPU was hot"}, {2, ""}}),
-            "1 of 2 times are noisy: something happened to the machine during them, as notes say: "
-            "the GPU was hot");
-  EXPECT_EQ(noise({{20, ""}, {2, "b"}, {2, "b"}, {30, "a"}}),
-            "4 of 4 times are noisy: half of the samples of 2 spread over more than 10 % of the "
-            "median; something happened to the machine during 3, as notes say: b ...");
 }
 
 TEST(Input, WarnsOfWhatWeakensTimes) {
@@ -173,9 +122,22 @@ TEST(Input, WarnsOfWhatWeakensTimes) {
        {"a.jsonl: the run did not end; it has 1 records", "a.jsonl: attest was built without",
         "a CPU 100 % of the time", "a.jsonl: the CPU was throttled",
         "b.jsonl: attest was built with sanitizers (address)",
-        "from 2 machines: a CPU; another CPU", "1 of 1 times are noisy"})
+        "from 2 machines: a CPU; another CPU", "1 of 1 times is noisy"})
     EXPECT_THAT(warnings, Contains(HasSubstr(part)));
   EXPECT_EQ(warnings.size(), 7u);
+}
+
+// Their CPUs have one name, and the times are not of the CPUs.
+TEST(Input, WarnsOfTwoGpusBehindOneCpu) {
+  core::Results one = file("a.jsonl", {record("x")}),
+                other = file("b.jsonl", {record("x")}, "2026-01-02T00:00:00Z");
+  one.header.environment["cuda"] = {{"name", "H100"}, {"multiprocessors", "132"}};
+  other.header.environment["cuda"] = {{"name", "A100"}, {"multiprocessors", "108"}};
+  EXPECT_THAT(warnings_of({one, other}), IsEmpty()) << "nothing ran on them";
+  one.records[0].device = other.records[0].device = "cuda";
+  EXPECT_THAT(warnings_of({one, other}),
+              ElementsAre(HasSubstr("from 2 machines: A100 (108 multiprocessors) with a CPU; H100 "
+                                    "(132 multiprocessors) with a CPU; times")));
 }
 
 TEST(Input, WarnsOfReasonCodesOfANewerAttest) {

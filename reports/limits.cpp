@@ -14,21 +14,27 @@ std::string roofline_share(const Record& record) {
   return fmt::format("{:.0f}%{}", share * 100, share > 1 ? "(!)" : "");
 }
 
-std::string print_excess(const std::vector<Record>& records) {
-  size_t count = 0;
-  const Record* most = nullptr;
-  for (const Record& record : records) {
-    if (!record.roofline || record.roofline->share <= 1) continue;
-    ++count;
-    if (!most || record.roofline->share > most->roofline->share) most = &record;
-  }
-  if (!most) return {};
+void Excess::add(const Record& record) {
+  if (!record.roofline || record.roofline->share <= 1) return;
+  ++records;
+  if (record.roofline->share <= share) return;
+  share = record.roofline->share;
+  impl = record.impl, title = case_title(record), limit = record.roofline->limit;
+}
+
+std::string Excess::print() const {
+  if (records == 0) return {};
   return fmt::format(
       "{} record{} faster than the roofline allows, at most {} of {} in {:.0f} % of the least time "
       "({}): attest measured too low a peak, as on a busy "
       "machine, or counts too many operations or bytes",
-      count, count == 1 ? " is" : "s are", most->impl, case_title(*most),
-      100 / most->roofline->share, most->roofline->limit);
+      records, records == 1 ? " is" : "s are", impl, title, 100 / share, limit);
+}
+
+std::string print_excess(const std::vector<Record>& records) {
+  Excess excess;
+  for (const Record& record : records) excess.add(record);
+  return excess.print();
 }
 
 }  // namespace attest::reports

@@ -85,24 +85,11 @@ bool is_worse(const Placed& a, const Placed& b) {
 
 }  // namespace
 
-size_t Tally::all() const { return std::accumulate(verdicts.begin(), verdicts.end(), size_t(0)); }
-size_t Tally::bad() const {
-  size_t count = 0;
-  for (size_t i = 0; i < verdicts.size(); ++i)
-    if (core::is_bad(Verdict(i))) count += verdicts[i];
-  return count;
-}
-size_t Tally::judged() const { return of(Verdict::kPass) + bad(); }
-
 Summary summary_of(const Input& input) {
-  Summary summary;
-  std::map<std::string, size_t> index;
+  Summary summary{input.left_out.tallies, {}, {}};
   for (const core::Results& run : input.runs)
     for (const Record& record : run.records) {
-      const auto [at, fresh] = index.try_emplace(record.impl, summary.impls.size());
-      if (fresh) summary.impls.emplace_back(record.impl, Tally());
-      summary.impls[at->second].second.add(record.outcome.verdict());
-      summary.all.add(record.outcome.verdict());
+      summary.add(record);
       if (record.outcome.is_bad()) summary.bad.push_back({&run, &record});
     }
   std::ranges::stable_sort(summary.bad, is_worse);

@@ -8,7 +8,7 @@
 #include <tuple>
 #include <utility>
 
-#include "reports/compare/launches.hpp"
+#include "reports/machine.hpp"
 #include "reports/sizes.hpp"
 
 namespace attest::reports {
@@ -36,11 +36,12 @@ std::vector<ProblemRecords> group(const Input& input, Identify identify) {
   std::vector<ProblemRecords> all;
   std::map<std::tuple<std::string, std::string, std::string, std::string, std::string>, size_t> at;
   std::map<std::string, LastRecords> of_machine;
+  const std::vector<std::string> devices = devices_of(input.runs);
   for (const Results& run : input.runs) {
     for (const Record& record : run.records) {
       ProblemRecords one{.suite = record.suite,
                          .dtype = record.dtype,
-                         .machine = machine(run, record, "cpu"),
+                         .machine = machine(run, record, devices),
                          .input = &input};
       of_machine[one.machine][record.impl] = &record;
       if (!identify(record, one)) continue;

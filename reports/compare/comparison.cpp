@@ -159,11 +159,10 @@ class Comparer {
     if (options_.across_machines) return {};
     if (was.device != is.device) return "other-machine";
     if (was.threads != is.threads && was.device == "cpu") return "other-threads";
+    if (!of_one_machine(before_, after_, key)) return "other-machine";
     for (const Run& b : before_)
-      for (const Run& a : after_) {
-        if (machine(*b.file, was.device) != machine(*a.file, is.device)) return "other-machine";
+      for (const Run& a : after_)
         if (build(*b.file) != build(*a.file)) return "other-build";
-      }
     return {};
   }
 
@@ -249,12 +248,12 @@ class Comparer {
                            path, again));
       }
     differs("machine", [](const Results& file) {
-      return on_devices(
-          file, [](const Results& of, const std::string& device) { return machine(of, device); });
+      return of_records(
+          file, [](const Results& of, const Record& record) { return machine(of, record); });
     });
     differs("driver", [](const Results& file) {
-      return on_devices(file, [](const Results& of, const std::string& device) {
-        return fact(of, device, "driver");
+      return of_records(file, [](const Results& of, const Record& record) {
+        return fact(of, record.device, "driver");
       });
     });
     differs("build", build);
@@ -293,11 +292,11 @@ class Comparer {
   }
   void note(std::string text) { result_.notes.push_back(std::move(text)); }
 
-  /// Something of all devices that the records of a file ran on.
+  /// The texts of all records of a file, each once.
   template <class Of>
-  static std::string on_devices(const Results& file, const Of& of) {
+  static std::string of_records(const Results& file, const Of& of) {
     std::set<std::string> texts;
-    for (const Record& record : file.records) texts.insert(of(file, record.device));
+    for (const Record& record : file.records) texts.insert(of(file, record));
     return fmt::format("{}", fmt::join(texts, "; "));
   }
 

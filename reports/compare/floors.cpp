@@ -127,7 +127,7 @@ void require_floors_of(const Floors& floors, const std::vector<Results>& results
       if (at == floors.cases.end()) continue;
       const Floor& floor = at->second;
       of_floors = circumstances(floor.machine, floor.build, floor.threads);
-      of_results = circumstances(machine(file, record, record.device), build(file), record.threads);
+      of_results = circumstances(machine(file, record), build(file), record.threads);
       if (of_floors == of_results) return;
     }
   throw core::Error(of_floors.empty() ? "has no floor of any case of these results"

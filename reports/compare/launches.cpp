@@ -1,7 +1,5 @@
 #include "reports/compare/launches.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -50,31 +48,6 @@ core::Launch least(const std::vector<const Record*>& records) {
     if (record->outcome.passes() && record->roofline) all.push_back(record->roofline->least_ns);
   const double median = core::summarise(all).median;
   return {.median = median, .low = median, .high = median};
-}
-
-/// "clocks locked", of a Jetson whose clocks could be seen when the run began; empty: it is none.
-std::string clocks_of_board(const Results& file) {
-  if (!file.header.environment.contains("board")) return {};
-  std::string text = "clocks locked";
-  for (const char* clock : {"gpu_locked", "memory_locked", "cpu_locked"}) {
-    const std::string locked = fact(file, "board", clock);
-    if (locked == "no") return "clocks not locked";
-    if (locked.empty()) text = "clocks locked as far as they can be seen";
-  }
-  return text;
-}
-
-std::string machine_in(const Results& file, const std::string& device, const std::string& mode,
-                       const std::string& left) {
-  const std::string module = fact(file, "board", "module"),
-                    name = fact(file, device, device == "cpu" ? "model" : "name"),
-                    counted = fact(file, device, "multiprocessors"),
-                    processors = counted.empty() ? left : counted, clocks = clocks_of_board(file);
-  // The CPU of a Jetson has no name, and the GPUs of all its modules have the same.
-  std::string text = !module.empty() ? module : name.empty() ? fact(file, "system", "board") : name;
-  if (!processors.empty()) text += fmt::format(" ({} multiprocessors)", processors);
-  if (!mode.empty()) text += fmt::format(", power mode {}", mode);
-  return clocks.empty() ? text : fmt::format("{}, {}", text, clocks);
 }
 
 }  // namespace
@@ -131,24 +104,6 @@ std::vector<core::Launch> all_launches(const Side& side, const Key& key,
   return all;
 }
 
-std::string fact(const Results& file, const std::string& group, const std::string& name) {
-  const auto at = file.header.environment.find(group);
-  if (at == file.header.environment.end()) return {};
-  const auto found = at->second.find(name);
-  return found == at->second.end() ? std::string() : found->second;
-}
-
-std::string power_mode(const Results& file, const Record& record) {
-  const auto known = [](const std::map<std::string, std::string>& facts) {
-    const auto at = facts.find("power_mode");
-    return at == facts.end() ? std::string() : at->second;
-  };
-  if (!record.board) return fact(file, "system", "power_mode");
-  const std::string before = known(record.board->before), after = known(record.board->after);
-  if (before == after || after.empty()) return before;
-  return before.empty() ? after : fmt::format("{}, then {}", before, after);
-}
-
 bool of_one_power_mode(const Side& before, const Side& after, const Key& key) {
   std::map<std::string, std::set<std::string>> modes;  // by module
   for (const Side* side : {&before, &after})
@@ -161,24 +116,12 @@ bool of_one_power_mode(const Side& before, const Side& after, const Key& key) {
   return std::ranges::all_of(modes, [](const auto& module) { return module.second.size() == 1; });
 }
 
-std::string machine(const Results& file, const std::string& device) {
-  return machine_in(file, device, fact(file, "system", "power_mode"),
-                    fact(file, "board", "multiprocessors"));
-}
-
-std::string machine(const Results& file, const Record& record, const std::string& device) {
-  std::string processors = fact(file, "board", "multiprocessors");
-  if (record.board)
-    if (const auto at = record.board->before.find("multiprocessors");
-        at != record.board->before.end())
-      processors = at->second;
-  return machine_in(file, device, power_mode(file, record), processors);
-}
-
-std::string build(const Results& file) {
-  const std::string sanitizers = fact(file, "build", "sanitizers");
-  return fact(file, "build", "build_type") +
-         (sanitizers.empty() ? "" : ", sanitizers " + sanitizers);
+bool of_one_machine(const Side& before, const Side& after, const Key& key) {
+  std::set<std::string> machines;
+  for (const Side* side : {&before, &after})
+    for (const Run& run : *side)
+      for (const Record* record : run.find(key)) machines.insert(machine(*run.file, *record));
+  return machines.size() <= 1;
 }
 
 }  // namespace attest::reports

@@ -7,6 +7,7 @@
 #include "core/record/case_key.hpp"
 #include "core/record/results.hpp"
 #include "core/statistics/change.hpp"
+#include "reports/machine.hpp"
 
 namespace attest::reports {
 
@@ -43,20 +44,10 @@ std::vector<const core::Record*> all_records(const Side& side, const Key& key);
 std::vector<core::Launch> all_launches(const Side& side, const Key& key,
                                        const std::string& relative_to = {});
 
-/// A text of the header; empty: not recorded.
-std::string fact(const core::Results& file, const std::string& group, const std::string& name);
-/// Two times are of the same machine, and of the same kind of build, if these texts are equal.
-std::string machine(const core::Results& file, const std::string& device);
-/// The same of the machine as it was while that record was measured: a board may have been in
-/// another power mode by then.
-std::string machine(const core::Results& file, const core::Record& record,
-                    const std::string& device);
-/// The power mode of a board while the record was measured. Empty: it is no board, or not known. A
-/// mode that changed meanwhile is "0 (MAXN), then 2 (15W)".
-std::string power_mode(const core::Results& file, const core::Record& record);
 /// Whether no board had two power modes while records of that key were measured. A mode is more
 /// than another machine: it sets how many multiprocessors there are.
 bool of_one_power_mode(const Side& before, const Side& after, const Key& key);
-std::string build(const core::Results& file);
+/// Whether all records of that key were made on one machine.
+bool of_one_machine(const Side& before, const Side& after, const Key& key);
 
 }  // namespace attest::reports

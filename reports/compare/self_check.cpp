@@ -50,7 +50,7 @@ void add_case(const Key& key, const Side& before, const Side& after, Floors& flo
                        .paired = paired_excess(was, is),
                        .median_ns = core::summarise(both).median,
                        .launches = both.size(),
-                       .machine = machine(*first.file, record, record.device),
+                       .machine = machine(*first.file, record),
                        .build = build(*first.file),
                        .threads = record.threads};
 }

@@ -6,9 +6,9 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "reports/compare/launches.hpp"
 #include "reports/formats/printers.hpp"
 #include "reports/json_text.hpp"
+#include "reports/machine.hpp"
 #include "reports/summary.hpp"
 
 namespace attest::reports {
@@ -35,7 +35,7 @@ ordered_json context(const Input& input) {
   if (input.runs.empty()) return ordered_json::object();
   const Results& last = input.runs.back();
   all["date"] = last.header.started;
-  all["host_name"] = machine(last, "cpu");  // no name of a machine is recorded
+  all["host_name"] = machine(last);  // no name of a machine is recorded
   all["executable"] = "attest";
   all["num_cpus"] = std::atoi(fact(last, "cpu", "cores").c_str());
   all["mhz_per_cpu"] = std::atoi(fact(last, "state", "max_mhz").c_str());

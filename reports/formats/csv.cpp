@@ -2,9 +2,9 @@
 // measured.
 #include <fmt/format.h>
 
-#include "reports/compare/launches.hpp"
 #include "reports/escape.hpp"
 #include "reports/formats/printers.hpp"
+#include "reports/machine.hpp"
 
 namespace attest::reports {
 namespace {
@@ -50,8 +50,8 @@ std::string cold_median(const Results&, const Record& record) {
 constexpr Column kColumns[] = {
     {"file", [](const Results& run, const Record&) { return csv_text(file_name(run)); }},
     {"started", [](const Results& run, const Record&) { return csv_text(run.header.started); }},
-    {"machine", [](const Results& run,
-                   const Record& record) { return csv_text(machine(run, record, record.device)); }},
+    {"machine",
+     [](const Results& run, const Record& record) { return csv_text(machine(run, record)); }},
     {"commit",
      [](const Results& run, const Record&) { return csv_text(fact(run, "build", "commit")); }},
     {"suite", of_record<&Record::suite>},

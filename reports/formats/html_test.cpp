@@ -3,14 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
 
 #include "reports/formats/printers.hpp"
 #include "reports/html/assets.hpp"
-#include "reports/html/shown.hpp"
+#include "reports/shown.hpp"
 #include "reports/testing/golden.hpp"
 #include "reports/testing/records.hpp"
-#include "reports/testing/slower_series.hpp"
 
 namespace attest::reports {
 namespace {
@@ -39,7 +39,7 @@ TEST(Html, TextOfRecordsIsNoMarkup) {
   const std::string text = page();
   EXPECT_EQ(count(text, "<script"), 2u);
   EXPECT_EQ(count(text, "</script"), 2u);
-  EXPECT_EQ(count(text, "</details>"), 1u) << "that of the hashes; records have more";
+  EXPECT_EQ(count(text, "</details>"), 2u) << "those of hashes and words; records have more";
   for (const char* part : {"<img", "<i>fill"}) EXPECT_THAT(text, Not(HasSubstr(part)));
 }
 
@@ -108,10 +108,10 @@ TEST(Html, OfVeryManyRecordsItHoldsBadCasesFirst) {
   Input input = many(3);
   input.runs[0].records[5].outcome.code = core::ReasonCode::kFailNan;
   const auto& records = input.runs[0].records;
-  EXPECT_EQ(html::shown_records(input, 6).size(), 6u);
-  EXPECT_EQ(html::shown_records(input, 5),
+  EXPECT_EQ(shown_records(input, 6).size(), 6u);
+  EXPECT_EQ(shown_records(input, 5),
             (std::set{&records[4], &records[5], &records[0], &records[1]}));
-  EXPECT_EQ(html::shown_records(input, 1), (std::set{&records[4], &records[5]}));
+  EXPECT_EQ(shown_records(input, 1), (std::set{&records[4], &records[5]}));
 }
 
 TEST(Html, SaysWhatItLeavesOut) {
@@ -158,6 +158,49 @@ TEST(Html, CurvesJoinProblemsThatDifferInTokensAlone) {
   EXPECT_NE(shown[1]["series"], shown[3]["series"]) << "fewer queries than keys";
   EXPECT_EQ(shown[3]["series"], shown[4]["series"]) << "the same queries, more keys";
   EXPECT_EQ(shown[3]["tokens"], 128);
+}
+
+TEST(Html, NamesTheDeviceOfRecords) {
+  core::Results gpu = core::read_results(ATTEST_SOURCE_DIR "/reports/published/device_h100.jsonl");
+  gpu.records.resize(1);
+  core::Results other = gpu;
+  other.header.environment["cuda"]["name"] = "NVIDIA A100";
+  const std::string one_page = print_html(make_input({gpu}), {.charts = false});
+  EXPECT_THAT(one_page.substr(0, one_page.find("<nav")),
+              HasSubstr("NVIDIA H100 80GB HBM3 (132 multiprocessors) with Intel"));
+  const json one = data_of(one_page);
+  EXPECT_EQ(one["runs"][0]["machine"], one["texts"][one["records"][0]["machine"].get<int>()]);
+  const json two = data_of(print_html(make_input({gpu, other}), {.charts = false}));
+  const json &first = two["records"][0], &second = two["records"][1];
+  for (const char* key : {"machine", "own_machine", "family", "series"})
+    EXPECT_NE(first[key], second[key]) << key;
+  EXPECT_EQ(two["texts"][second["own_machine"].get<int>()], "NVIDIA A100 (132 multiprocessors)");
+}
+
+/// Text without what marks words of it up, in one line.
+std::string plain(std::string text) {
+  for (const auto& [mark, without] : {std::pair(R"(</?code>|`)", ""),
+                                      {R"(\[([^\]]*)\]\([^)]*\))", "$1"},
+                                      {R"(\s+)", " "},
+                                      {"&lt;", "<"},
+                                      {"&gt;", ">"},
+                                      {"&amp;", "&"}})
+    text = std::regex_replace(text, std::regex(mark), without);
+  return text;
+}
+
+// One word for one thing: the page's words are those of the glossary.
+TEST(Html, ExplainsItsWordsAsTheGlossaryDoes) {
+  const std::string glossary =
+      plain(attest::testing::file_text(ATTEST_SOURCE_DIR "/harness/core/GLOSSARY.md"));
+  const std::string body(html::kBody);
+  const std::regex entry(R"(<dt>([^<]*)</dt>\s*<dd>([\s\S]*?)</dd>)");
+  std::set<std::string> words;
+  for (std::sregex_iterator at(body.begin(), body.end(), entry), end; at != end; ++at) {
+    words.insert((*at)[1]);
+    EXPECT_THAT(glossary, HasSubstr("| " + plain((*at)[1]) + " | " + plain((*at)[2]) + " |"));
+  }
+  EXPECT_THAT(words, ::testing::IsSupersetOf({"gate", "fill", "relation", "event", "verdict"}));
 }
 
 TEST(Html, HoldsHowARunScales) {
@@ -261,84 +304,6 @@ TEST(Html, AComparisonShowsWhatGotWorseFirst) {
   EXPECT_THAT(text, HasSubstr("<summary>Only before: 1</summary>"));
   EXPECT_THAT(text, HasSubstr("x: after / before, with its interval"));
   EXPECT_THAT(page, Not(HasSubstr("<img>")));
-}
-
-TEST(Html, HistoryIsLinesWithSteps) {
-  Input input = attest::testing::golden_input();
-  EXPECT_THAT(print_html(input, {.charts = false}), Not(HasSubstr("id=\"history\"")));
-  const CaseHistory history =
-      history_of(attest::testing::slower_series("</h3><script>alert(1)</script>", "commit"));
-  CaseHistory level = history;
-  level.lines.erase(level.lines.begin());  // whose memory has no step
-  input.histories = {history, level};
-  const std::string text = print_html(input, {.charts = false});
-  EXPECT_THAT(text, HasSubstr("History: 1 of 2 series have a step"));
-  EXPECT_EQ(count(text, "<svg class=\"history\""), 1u) << "of the time alone";
-  EXPECT_EQ(count(text, "<circle "), 20u);
-  EXPECT_EQ(count(text, "class=\"level\""), 2u);
-  EXPECT_THAT(text, HasSubstr("text-anchor=\"middle\">commit12</text>"));
-  EXPECT_THAT(text, HasSubstr("<td>+10.0 %</td><td>after commit commit11</td>"));
-  EXPECT_THAT(text, HasSubstr("Series without a picture: 1"));
-  EXPECT_EQ(count(text, "<script"), 2u) << "names are escaped";
-}
-
-void expect_levels_inside(const std::string& text) {
-  for (size_t at = 0; (at = text.find("<line class=\"level\"", at)) != std::string::npos; ++at)
-    for (const char* name : {" y1=\"", " y2=\""}) {
-      const double y = std::stod(text.substr(text.find(name, at) + 5));
-      EXPECT_TRUE(y >= 34 && y <= 150) << y << ", outside the frame";
-    }
-}
-
-TEST(Html, HistoryOfManyRunsShowsTheLast) {
-  HistorySeries series;
-  series.key.case_name = "long";
-  const auto level_of = [](int run) { return run < 100 ? 9e6 : run < 550 ? 1e6 : 2e6; };
-  for (int run = 0; run < 600; ++run)
-    series.points.push_back({.started = std::to_string(run),
-                             .commit = "c" + std::to_string(run),
-                             .plugin_hash = "",
-                             .verdict = "pass",
-                             .time_ns = level_of(run) + run % 3,
-                             .memory_bytes = {},
-                             .error_ratio = {}});
-  Input input = attest::testing::golden_input();
-  input.histories = {history_of(series)};
-  ASSERT_EQ(input.histories[0].lines[0].steps.steps.size(), 2u);
-  const std::string text = print_html(input, {.charts = false});
-  EXPECT_EQ(count(text, "<line class=\"step\""), 1u);
-  EXPECT_EQ(count(text, ">c550</text>"), 1u);
-  EXPECT_EQ(count(text, ">c100</text>"), 0u) << "left of the picture";
-  expect_levels_inside(text);
-}
-
-// Its line begins left of the picture, and where it enters it lies below all values that are shown.
-TEST(Html, HistoryShowsADriftAtThePicturesEdge) {
-  CaseHistory history = history_of(attest::testing::slower_series("drifts", "c"));
-  HistoryLine& line = history.lines[0];
-  history.series.points.resize(600, history.series.points[0]);
-  line.values.clear(), line.at.clear();
-  for (size_t run = 0; run < 600; ++run) {
-    line.at.push_back(run);
-    line.values.push_back(2e6 + double(run % 3));
-  }
-  line.steps.steps = {
-      {.from = 0, .at = 50, .to = 600, .before = 1e6, .after = 2e6, .p = 0.001, .drift = true}};
-  Input input = attest::testing::golden_input();
-  input.histories = {history};
-  const std::string text = print_html(input, {.charts = false});
-  EXPECT_EQ(count(text, "<line class=\"level\""), 1u);
-  EXPECT_EQ(count(text, "x1=\"10.0\" y1=\"150.0\""), 1u) << "it begins in the lower left corner";
-  expect_levels_inside(text);
-}
-
-TEST(Html, HistoryCountsTheSeriesThatItDoesNotList) {
-  Input input = attest::testing::golden_input();
-  CaseHistory one = history_of(attest::testing::slower_series("a", "c"));
-  for (HistoryLine& line : one.lines) line.steps.steps.clear();
-  input.histories.assign(501, one);
-  EXPECT_THAT(print_html(input, {.charts = false}),
-              HasSubstr("Series without a picture: 501, of which the first 500 are listed"));
 }
 
 }  // namespace

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <map>
 
-#include "reports/compare/launches.hpp"
 #include "reports/escape.hpp"
 #include "reports/findings.hpp"
 #include "reports/formats/printers.hpp"
+#include "reports/machine.hpp"
 #include "reports/summary.hpp"
 
 namespace attest::reports {
@@ -66,7 +66,7 @@ std::string properties(const core::Results& run) {
       {"file", file_name(run)},
       {"command", run.header.command},
       {"complete", run.complete ? "yes" : "no"},
-      {"machine", machine(run, "cpu")},
+      {"machine", machine(run)},
       {"threads", fact(run, "cpu", "threads")},
       {"attest", fact(run, "build", "version")},
       {"commit", fact(run, "build", "commit")},

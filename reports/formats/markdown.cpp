@@ -7,13 +7,13 @@
 #include <span>
 
 #include "reports/compare/comparison_text.hpp"
-#include "reports/compare/launches.hpp"
 #include "reports/counters.hpp"
 #include "reports/escape.hpp"
 #include "reports/findings.hpp"
 #include "reports/formats/markdown.hpp"
 #include "reports/formats/printers.hpp"
 #include "reports/history/history_text.hpp"
+#include "reports/machine.hpp"
 #include "reports/patterns.hpp"
 #include "reports/scaling/scaling_tables.hpp"
 #include "reports/summary.hpp"
@@ -138,7 +138,7 @@ Part verdicts(std::string title, const std::vector<const Record*>& records) {
 std::string origin(const Results& results) {
   return fmt::format("attest {}, commit {}, on {} with {} threads{}",
                      markdown(fact(results, "build", "version")),
-                     markdown(fact(results, "build", "commit")), markdown(machine(results, "cpu")),
+                     markdown(fact(results, "build", "commit")), markdown(machine(results)),
                      markdown(fact(results, "cpu", "threads")),
                      results.header.started.empty() ? "" : ", " + markdown(results.header.started));
 }

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "reports/compare/launches.hpp"
 #include "reports/findings.hpp"
 #include "reports/formats/printers.hpp"
 #include "reports/json_text.hpp"
+#include "reports/machine.hpp"
 #include "reports/summary.hpp"
 
 namespace attest::reports {

@@ -3,10 +3,10 @@
 #include <nlohmann/json.hpp>
 
 #include "core/tensor/walk.hpp"
-#include "reports/compare/launches.hpp"
 #include "reports/findings.hpp"
 #include "reports/formats/printers.hpp"
 #include "reports/json_text.hpp"
+#include "reports/machine.hpp"
 #include "reports/patterns.hpp"
 #include "reports/scaling/scaling_json.hpp"
 #include "reports/summary.hpp"
@@ -35,7 +35,7 @@ ordered_json run_json(const core::Results& run) {
           {"started", run.header.started},
           {"complete", run.complete},
           {"records", run.records.size()},
-          {"machine", machine(run, "cpu")},
+          {"machine", machine(run)},
           {"attest", fact(run, "build", "version")},
           {"commit", fact(run, "build", "commit")}};
 }

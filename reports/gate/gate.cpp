@@ -285,13 +285,11 @@ class Gate {
                    double allowed) const {
     if (compared.error.code == "not-passed") return {};
     if (compared.error.code == "other-problem") return of_change(compared.error, "more", allowed);
-    if (!of_one_power_mode(before_, after_, core::question_of(*is.front())))
+    const Key key = core::question_of(*is.front());
+    if (!of_one_power_mode(before_, after_, key))
       return undecided_answer("cannot be compared", "other-power-mode");
-    const std::string& device = is.front()->device;
-    for (const Run& b : before_)
-      for (const Run& a : after_)
-        if (!options_.across_machines && machine(*b.file, device) != machine(*a.file, device))
-          return undecided_answer("cannot be compared", "other-machine");
+    if (!options_.across_machines && !of_one_machine(before_, after_, key))
+      return undecided_answer("cannot be compared", "other-machine");
     return of_more_joules(was, is, allowed);
   }
 

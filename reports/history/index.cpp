@@ -18,8 +18,8 @@
 #include "core/statistics/statistics.hpp"
 #include "core/tensor/error.hpp"
 #include "core/tensor/tensor.hpp"
-#include "reports/compare/launches.hpp"
 #include "reports/history/sqlite.hpp"
+#include "reports/machine.hpp"
 #include "reports/table.hpp"
 
 namespace attest::reports {
@@ -155,7 +155,7 @@ SeriesKey key_of(const Results& file, const Record& record) {
           .spec = record.spec,
           .inputs = record.inputs,
           .device = record.device,
-          .machine = machine(file, record, record.device),
+          .machine = machine(file, record),
           .build = build(file),
           .threads = record.threads};
 }

@@ -379,6 +379,32 @@ def look_at_axes(browser):
     assert shown == [axis["axis"] for axis in data["axes"] if axis["state"] == "never given"], shown
     select.select_by_value("")
     assert len(rows(browser, "axes")) == len(states)
+    shown = {row.find_elements(By.TAG_NAME, "td")[1].text: row.find_elements(By.TAG_NAME, "td")
+             for row in rows(browser, "axes")}
+    cells = [cell.text for cell in shown["causal" if "causal" in shown else "window_right"]]
+    assert cells[2] == "never given" and cells[4] == "varied" and cells[5], cells
+    assert "linear" in browser.find_element(By.ID, "other-operations").text
+
+
+def look_at_words(browser):
+    """The titles of columns say what they mean."""
+    verdict = next(head for head in browser.find_elements(By.CSS_SELECTOR, "#accuracy-table th")
+                   if head.text.startswith("verdict"))
+    assert "crash" in verdict.get_attribute("title")
+    browser.find_element(By.CSS_SELECTOR, "a[href='#words']").click()
+    assert browser.find_element(By.CSS_SELECTOR, "#words dl").is_displayed()
+
+
+def look_at_noise(browser):
+    """The link below the warnings shows the records that they are about."""
+    noisy = [record for record in data_of(browser)["records"] if "noise" in record]
+    assert noisy
+    browser.find_element(By.CSS_SELECTOR, "#noisy-link a").click()
+    WebDriverWait(browser, 10).until(lambda _: browser.find_element(
+        By.ID, "filter-count").text.startswith(f"{len(noisy)} of "))
+    shown = browser.find_element(By.CSS_SELECTOR, "#speed-table tbody").text
+    assert all(record["impl"] in shown for record in noisy), shown
+    browser.find_element(By.ID, "filter-noisy").click()
 
 
 def look_at_energy(browser, page, folder, axe, has_vega):
@@ -530,6 +556,8 @@ def main():
             look_at_free_memory(browser)
         browser_decide.follow_link(browser, page)
         look_at_axes(browser)
+        look_at_words(browser)
+        look_at_noise(browser)
         look_at_memory(browser)
         look_at_errors(browser, page)
         look(browser, page, folder)

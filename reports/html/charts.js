@@ -113,8 +113,12 @@ function setUpCharts(charts, config, {make, table}) {
     return {chart, picture, data, details, button, rows: [], view: null};
   }
 
+  const kNothing = "None of these records has the figures of this chart.";
   function showData(place) {
+    place.details.hidden = place.button.hidden = place.rows.length === 0;
     if (canDraw && !place.details.open) return;
+    if (place.rows.length === 0)
+      return place.data.replaceChildren(canDraw ? "" : make("p", {class: "soft"}, kNothing));
     table(place.data, place.chart.title, [
       ...kCommon.map(([key, title]) => ({title, value: row => row[key]})),
       ...place.chart.columns.map(column => ({title: column.title, numeric: true,
@@ -128,8 +132,7 @@ function setUpCharts(charts, config, {make, table}) {
     if (place.rows.length === 0) {
       if (place.view) place.view.finalize();
       place.view = null;
-      place.picture.replaceChildren(
-        make("p", {class: "soft"}, "None of these records has the figures of this chart."));
+      place.picture.replaceChildren(make("p", {class: "soft"}, kNothing));
       return;
     }
     const panels = new Set(place.rows.map(row => row.panel)).size;  // they shape the picture

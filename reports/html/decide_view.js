@@ -6,8 +6,8 @@
 "use strict";
 
 /* exported setUpDecide */
-function setUpDecide(data, {byId, bytes, cell, digits, grouped, listen, make, options, ratio, table,
-  time, unique}) {
+function setUpDecide(data, {byId, bytes, cell, code, digits, grouped, listen, make, options, ratio,
+  table, time, unique}) {
   const cases = unique(data.records.map(record =>
     JSON.stringify([record.suite, record.name, record.dtype, record.machine])));
   const atTokens = record => `at ${grouped(record.tokens)} tokens`;
@@ -164,7 +164,7 @@ function setUpDecide(data, {byId, bytes, cell, digits, grouped, listen, make, op
       {title: "record", value: entry => entry.points[0].verdict, text: entry => make("span", {},
         ...entry.points.map(record => make("div", {}, cell(record))))},
       {title: "command that shows it", value: entry => commandOf(entry, result, question),
-        text: entry => make("code", {}, commandOf(entry, result, question))},
+        text: entry => code(commandOf(entry, result, question))},
     ], result.entries);
     const nearest = result.entries.length ? result.entries[0].points[0] : null;
     place.replaceChildren(sentence(result, question), make("p", {class: "soft"},
@@ -175,9 +175,9 @@ function setUpDecide(data, {byId, bytes, cell, digits, grouped, listen, make, op
       "records; the command below reads all.") : "",
     place2, ...result.others.map(record => make("p", {class: "soft", "data-other": record.impl},
       "Not measured here: ", make("b", {}, record.impl), ". ",
-      make("code", {}, measuringThere(result, question, record)), " measures it.")),
+      code(measuringThere(result, question, record)), " measures it.")),
     make("p", {class: "soft"}, "The same on a command line: ",
-      make("code", {}, chooseCommand(question)), ". ",
+      code(chooseCommand(question)), ". ",
       make("a", {href: linkOf(question), id: "decide-link"}, "Link to this question")));
   }
   // Says of an entry that may be used if it was judged in part only.
@@ -232,7 +232,7 @@ function setUpDecide(data, {byId, bytes, cell, digits, grouped, listen, make, op
   }
   options(byId("decide-case"), cases.map(key => {
     const [suite, name, dtype, machine] = JSON.parse(key);
-    const several = unique(data.runs.map(run => run.machine)).length > 1;
+    const several = unique(data.records.map(record => record.machine)).length > 1;
     return {key, text: [suite, name].filter(Boolean).join("/") + " " + dtype +
       (several ? " on " + machine : "")};
   }));

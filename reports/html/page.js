@@ -8,9 +8,10 @@
   const kSigns = {pass: "✓", fail: "✗", suspect: "✗", error: "✗", crash: "✗", timeout: "✗",
     unsupported: "–", skipped: "…"};
   const kBad = ["fail", "suspect", "error", "crash", "timeout"];
-  const machines = new Set(data.runs.map(run => run.machine)).size;
+  for (const record of data.records)
+    for (const key of data.shared) record[key] = data.texts[record[key]];
+  const machines = new Set(data.records.map(record => record.machine)).size;
   for (const record of data.records) {
-    record.machine = data.runs[record.run].machine;
     record.max_ratio = number(record.max_ratio);
     record.rms_ratio = number(record.rms_ratio);
     record.title = [record.suite, record.name].filter(Boolean).join("/");
@@ -44,6 +45,8 @@
     return digits(value) + "\u00a0" + units[unit];
   }
   const time = ns => scaled(ns, 1000, ["ns", "us", "ms", "s"]);
+  const flops = rate =>
+    scaled(rate, 1000, ["FLOP/s", "kFLOP/s", "MFLOP/s", "GFLOP/s", "TFLOP/s", "PFLOP/s"]);
   const bytes = value => value < 1 ? "0" : value < 1024 ? value + "\u00a0B"
     : scaled(value / 1024, 1024, ["KiB", "MiB", "GiB", "TiB"]);
   const joules = value => (value < 0 ? "\u2212" : "") +
@@ -61,7 +64,30 @@
     return make("span", {class: kind(record.verdict)}, text);
   }
 
-  // A table whose columns sort. columns: {title, numeric, value(row), text(row), sorts: false}.
+  // What titles of columns mean: the words of the page, without what tells two of a name apart.
+  const meanings = new Map([...document.querySelectorAll("#words dt")].map(term =>
+    [term.textContent.replace(/ \(.*/, ""), term.nextElementSibling.textContent]));
+  for (const [title, meaning] of Object.entries({
+    "largest error": "The largest error as a share of its gate; at most 1 passes.",
+    "rms error": "The root mean square of all errors as a share of its gate.",
+    "from": "The lower end of the median's interval of confidence.",
+    "to": "The upper end of the median's interval of confidence.",
+    "slowest": "The slowest sample.",
+    "cold": "The median of the samples that start with emptied caches.",
+    "creation": "The time of create, which prepares a problem and is no part of a run.",
+    "rate": "The operations that the problem needs, divided by the median.",
+    "of roofline": meanings.get("roofline"),
+    "what binds": "The limit of the machine that makes the roofline so.",
+    "flops a byte": "Operations for each byte that has to be read or written.",
+    "measured": "The most memory that create and run took beyond the tensors.",
+    "declared workspace": meanings.get("workspace"),
+    "declared arithmetic": meanings.get("arithmetic"),
+    "features": meanings.get("feature"),
+    "machine": "The devices on which records were made, with the CPU beside them.",
+  })) meanings.set(title, meaning);
+
+  // A table whose columns sort. columns: {title, about, numeric, fixed: in one
+  // line, value(row), text(row)}.
   function table(place, caption, columns, rows, rowClass) {
     let order = null, descending = false, all = false;
     function draw() {
@@ -75,6 +101,7 @@
       columns.forEach((column, index) => {
         const sorted = order === index ? (descending ? "descending" : "ascending") : "none";
         head.append(make("th", {scope: "col", class: column.numeric ? "number" : null,
+          title: column.about || meanings.get(column.title) || null,
           "aria-sort": sorted}, make("button", {type: "button", onclick: () => {
           descending = order === index ? !descending : false;
           order = index;
@@ -87,7 +114,7 @@
         const line = make("tr", {class: rowClass ? rowClass(row) : null});
         for (const column of columns) {
           const text = column.text ? column.text(row) : column.value(row);
-          line.append(make("td", {class: column.numeric ? "number" : null,
+          line.append(make("td", {class: column.numeric ? "number" : column.fixed ? "fixed" : null,
             "data-title": column.title},
             text === null || text === undefined ? "" : text));
         }
@@ -262,6 +289,11 @@
     }}, "Copy");
     return make("div", {}, make("pre", {}, text), button);
   }
+  // A command, whose words are broken only where they have to be.
+  function code(text) {
+    return make("code", {}, ...String(text).split(" ").flatMap((word, index) =>
+      [index ? " " : "", make("span", {class: "word"}, word)]));
+  }
   function select(element) {
     window.getSelection().selectAllChildren(element);
   }
@@ -291,8 +323,10 @@
     say("Declared arithmetic", record.arithmetic);
     say("Problem", record.spec);
     say("Inputs", record.inputs);
+    say("Machine", record.own_machine);
     say("Plugin", `${record.plugin} ${record.hash}`);
     say("Run", `${run.file}, ${run.started}, commit ${run.commit}`);
+    for (const why of record.noise || []) say("Noisy", why);
     for (const note of record.notes || []) say("Note", note);
     for (const [name, value] of Object.entries(record.unknown || {})) say(name, value);
     dialog.replaceChildren(
@@ -330,7 +364,9 @@
     const filters = ["suite", "dtype", "impl", "verdict"].map(key =>
       [key, byId("filter-" + key).value]).filter(([, value]) => value !== "");
     const search = byId("filter-search").value.toLowerCase();
+    const noisy = byId("filter-noisy").checked;
     return data.records.filter(record => filters.every(([key, value]) => record[key] === value) &&
+      (!noisy || record.noise) &&
       (!search || [record.title, record.dtype, record.impl, record.code, record.reason,
         record.spec].join(" ").toLowerCase().includes(search)));
   }
@@ -359,6 +395,7 @@
       "a cell opens its record", [
       {title: "case", value: row => row.records[0].title},
       {title: "dtype", value: row => row.records[0].dtype},
+      ...(machines > 1 ? [{title: "machine", value: row => row.records[0].machine}] : []),
       ...impls.map(impl => ({title: impl, value: row => {
         const record = row.cells.get(impl);
         return record ? record.verdict : null;
@@ -377,6 +414,7 @@
     {title: "dtype", value: record => record.dtype},
     {title: "implementation", value: record => record.impl,
       text: record => cell(record, record.impl)},
+    ...(machines > 1 ? [{title: "machine", value: record => record.machine}] : []),
   ];
   const column = (title, value, print) => ({title, numeric: true, value, text: record => {
     const found = value(record);
@@ -401,13 +439,14 @@
       column("to", r => r.time.high, time), column("slowest", r => r.time.max, time),
       column("samples", r => r.time.samples, String),
       column("cold", r => r.time.cold || null, time), column("creation", r => r.time.create, time),
-      column("GFLOP/s", r => r.flops / r.time.median, digits),
-      {title: "of roofline", numeric: true, value: r => r.roofline ? r.roofline.share : null,
+      column("rate", r => r.flops / r.time.median * 1e9, flops),
+      ...(timed.some(r => r.roofline) ? [{title: "of roofline", numeric: true,
+        value: r => r.roofline ? r.roofline.share : null,
         text: ({roofline}) => !roofline ? "" : make("span",
           {class: roofline.share > 1 ? "bad" : null},
           (roofline.share * 100).toFixed(0) + "\u00a0%" + (roofline.share > 1 ? " (!)" : ""))},
       {title: "what binds", value: r => r.roofline ? r.roofline.limit : null},
-      column("flops a byte", r => r.roofline ? r.roofline.intensity : null, digits),
+      column("flops a byte", r => r.roofline ? r.roofline.intensity : null, digits)] : []),
       ...(timed.some(r => r.counters) ? [
         column("instructions a cycle", r => r.counters ? r.counters.ipc : null, digits),
         column("cache misses a token", r => r.counters ? r.counters.misses : null, digits),
@@ -457,7 +496,8 @@
         dtypes: list(r => [r.dtype], tried), features: list(r => r.features.split("+"), tried),
         never: unique(data.runs.flatMap(run => run.never_judged[impl] || [])).join(", ")};
     });
-    table(byId("coverage-table"), "What was judged of each implementation", [
+    table(byId("coverage-table"), "What was judged of each implementation" +
+      (data.left_out ? ", of the records on this page" : ""), [
       {title: "implementation", value: row => row.impl},
       {title: "judged", numeric: true, value: row => row.judged,
         text: row => `${row.judged} of ${row.all}`},
@@ -469,6 +509,13 @@
     const states = unique(data.axes.map(axis => axis.state));
     options(byId("axes-state"), [{key: "", text: "all"}].concat(
       states.map(state => ({key: state, text: state}))));
+    const list = values => values.length > 12
+      ? `${values.slice(0, 12).join(", ")} and ${values.length - 12} more` : values.join(", ");
+    const suites = data.axes.some(axis => axis.in_suites);
+    document.querySelector("[data-suites]").hidden = !suites;
+    byId("other-operations").hidden = data.other_operations.length === 0;
+    byId("other-operations").textContent = "Operations of attest's suites of which nothing was " +
+      `judged: ${data.other_operations.join(", ")}.`;
     const show = () => {
       const state = byId("axes-state").value;
       const rows = data.axes.filter(axis => !state || axis.state === state);
@@ -477,10 +524,13 @@
         `${count("never given")} never given`, [
         {title: "operation", value: axis => axis.operation},
         {title: "axis", value: axis => axis.axis},
-        {title: "state", value: axis => axis.state},
-        {title: "values", value: axis => axis.values.length, text: axis => axis.values.length > 12
-          ? `${axis.values.slice(0, 12).join(", ")} and ${axis.values.length - 12} more`
-          : axis.values.join(", ")},
+        {title: "state", value: axis => axis.state, fixed: true},
+        {title: "values", value: axis => axis.values.length, text: axis => list(axis.values)},
+        ...(suites ? [
+          {title: "in all suites", value: axis => axis.in_suites, fixed: true},
+          {title: "in suites alone", value: axis => (axis.only_in_suites || []).length,
+            text: axis => list(axis.only_in_suites || [])},
+        ] : []),
       ], rows);
     };
     listen("axes-state", show);
@@ -532,6 +582,7 @@
       unique(data.records.filter(record => record.time).map(record => record.impl))
         .map(impl => ({key: impl, text: impl}))));
     listen("speed-baseline", draw);
+    listen("filter-noisy", draw);
     listen("filter-different", draw);
     listen("filter-search", () => {
       clearTimeout(waiting);
@@ -543,8 +594,8 @@
       if (place.showAll) place.showAll();
   });
   const drawCharts = setUpCharts(data.charts, data.chart_config, {make, table});
-  const asked = setUpDecide(data, {byId, bytes, cell, digits, grouped, listen, make, options, ratio,
-    table, time, unique});
+  const asked = setUpDecide(data, {byId, bytes, cell, code, digits, grouped, listen, make, options,
+    ratio, table, time, unique});
   setUpFilters();
   hideEmptyParts();  // before charts measure how wide their places are
   draw();
@@ -552,6 +603,18 @@
   coverage();
   axes();
   environment();
+  byId("noisy-link").hidden = !data.records.some(record => record.noise);
+  const warnings = document.querySelector(".warnings");
+  if (warnings) warnings.after(byId("noisy-link"));
+  function follow() {
+    if (location.hash === "#words") document.querySelector("#words details").open = true;
+    if (location.hash !== "#noisy") return;
+    byId("filter-noisy").checked = true;
+    draw();
+    byId("matrix").scrollIntoView();
+  }
+  window.addEventListener("hashchange", follow);
+  follow();
   const linked = /^#record-(\d+)$/.exec(location.hash);
   if (linked && data.records[Number(linked[1])]) open(data.records[Number(linked[1])]);
   document.body.dataset.ready = "yes";

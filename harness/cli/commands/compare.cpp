@@ -52,7 +52,7 @@ int run(CompareArguments& arguments) {
   const reports::Comparison comparison = compare(before, after, options);
   write_json_file("--json", arguments.json_path, to_json(comparison));
   if (format) {
-    reports::Input input = report_input(after);
+    reports::Input input = report_input(after, *format);
     input.comparison = comparison;
     write_text_file("--report", arguments.report_path, format->print(input, {}));
   }

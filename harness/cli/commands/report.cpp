@@ -78,9 +78,9 @@ int run(const ReportArguments& arguments) {
   if (!arguments.history.empty()) check_history(all);
   for (const Target& target : all)
     refuse_inputs("-o", target.path, arguments.files, {arguments.history});
-  std::vector<core::Results> files;
-  for (const std::string& file : arguments.files) files.push_back(core::read_results(file));
-  reports::Input input = report_input(std::move(files));
+  std::vector<const reports::Format*> formats;
+  for (const Target& target : all) formats.push_back(target.format);
+  reports::Input input = report_input(arguments.files, formats, !arguments.history.empty());
   if (!arguments.history.empty()) add_histories(arguments.history, input);
   for (const std::string& warning : input.warnings)
     fmt::print(stderr, "attest: warning: {}\n", warning);

@@ -118,6 +118,19 @@ TEST_F(Resume, GoesOnAfterEveryKill) {
   unsetenv("ATTEST_TEST_MARK");
 }
 
+// Two GPUs behind CPUs of one name: their records are never in one file.
+TEST_F(Resume, AnotherGpuIsAnotherRun) {
+  const std::string command =
+      "run many.json --case c0 --judge-only --host-golden --impl flash_cpu --resume r.jsonl";
+  setenv("ATTEST_CUDA_DRIVER", ATTEST_BINARY_DIR "/tests/fake_cuda.so", 1);
+  const Outcome first = attest(command);
+  unsetenv("ATTEST_CUDA_DRIVER");
+  EXPECT_EQ(first.code, 0) << first.text;
+  const Outcome other = attest(command);
+  EXPECT_EQ(other.code, 64) << other.text;
+  EXPECT_THAT(other.text, HasSubstr("another run: cuda: '"));
+}
+
 // A worker killed from outside costs at most the record at hand.
 TEST_F(Resume, OutlivesTheEndOfWorkers) {
   setenv("ATTEST_TEST_MARK", folder_.c_str(), 1);

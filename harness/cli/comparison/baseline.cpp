@@ -12,7 +12,7 @@
 #include "cli/options/command_line.hpp"
 #include "core/record/case_key.hpp"
 #include "core/tensor/error.hpp"
-#include "reports/compare/launches.hpp"
+#include "reports/machine.hpp"
 
 namespace attest::cli {
 namespace {
@@ -20,14 +20,14 @@ namespace {
 using core::Record;
 using core::Results;
 
-/// What times have to share to be compared: kind of build, and the machine behind each device.
+/// What times have to share to be compared: kind of build, and the machines by device.
 struct Origin {
   std::string build;
-  std::map<std::string, std::string> machines;
+  std::map<std::string, std::set<std::string>> machines;
 
   explicit Origin(const Results& results) : build(reports::build(results)) {
     for (const Record& record : results.records)
-      machines[record.device] = reports::machine(results, record.device);
+      machines[record.device].insert(reports::machine(results, record));
   }
 };
 
@@ -38,10 +38,11 @@ void require_same_origin(const Results& a, const Results& b, const char* remedy)
                                   a.path, is, was, remedy));
   };
   if (first.build != second.build) refuse("kind of build", first.build, second.build);
-  for (const auto& [device, machine] : second.machines)
+  for (const auto& [device, machines] : second.machines)
     if (const auto at = first.machines.find(device);
-        at != first.machines.end() && at->second != machine)
-      refuse("machine", at->second, machine);
+        at != first.machines.end() && at->second != machines)
+      refuse("machine", fmt::format("{}", fmt::join(at->second, " and ")),
+             fmt::format("{}", fmt::join(machines, " and ")));
 }
 
 void require_each_case_once(const std::vector<Results>& fresh) {

@@ -9,8 +9,8 @@
 #include "cli/interrupt.hpp"
 #include "cli/options/command_line.hpp"
 #include "core/record/races.hpp"
-#include "reports/input.hpp"
 #include "reports/limits.hpp"
+#include "reports/noise.hpp"
 
 namespace attest::cli {
 namespace {
@@ -65,7 +65,8 @@ void print_noise(const std::vector<core::Record>& records) {
   reports::Noise all;
   all.add(records);
   const std::string noise = all.print();
-  if (!noise.empty()) fmt::print("{}: do not compare them; run again on a quiet machine\n", noise);
+  if (!noise.empty())
+    fmt::print("{}: do not compare them; run again on a quiet machine {}\n", noise, all.names());
 }
 
 void print_excess(const std::vector<core::Record>& records) {

@@ -18,10 +18,6 @@ std::string unsteady_check(const Record& record) {
   return {};
 }
 
-std::pair<std::string, std::string> build_of(const Record& record) {
-  return {record.impl, record.plugin_hash};
-}
-
 }  // namespace
 
 bool shows_race(const Record& record) { return !unsteady_check(record).empty(); }
@@ -36,8 +32,10 @@ void Races::note(const Record& record) {
                                                  key.name(), check));
 }
 
-const std::string* Races::why(const Record& record) const {
-  const auto found = why_.find(build_of(record));
+const std::string* Races::why(const Record& record) const { return why(build_of(record)); }
+
+const std::string* Races::why(const Build& build) const {
+  const auto found = why_.find(build);
   return found == why_.end() ? nullptr : &found->second;
 }
 

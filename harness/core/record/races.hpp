@@ -29,10 +29,13 @@ class Races {
   bool overrule(Record& record) const;
   /// Why the passes of that record's implementation are suspect; null: they are not.
   const std::string* why(const Record& record) const;
+  /// The same of a build.
+  using Build = std::pair<std::string, std::string>;  // an implementation, the hash of its plugin
+  static Build build_of(const Record& record) { return {record.impl, record.plugin_hash}; }
+  const std::string* why(const Build& build) const;
 
  private:
-  // By implementation and hash of its plugin.
-  std::map<std::pair<std::string, std::string>, std::string> why_;
+  std::map<Build, std::string> why_;
 };
 
 /// Passes of one implementation that a race overruled.

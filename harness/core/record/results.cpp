@@ -14,7 +14,8 @@ namespace {
 
 using nlohmann::json;
 
-void read_line(const std::string& text, Results& results) {
+void read_line(const std::string& text, Results& results,
+               const std::function<void(Record)>& visit) {
   const json line = json::parse(text);
   const auto type = line.at("type").get<std::string>();
   if (!results.begun) {
@@ -31,12 +32,12 @@ void read_line(const std::string& text, Results& results) {
     TokenPicture picture = token_picture_from_json(line);
     results.tokens.try_emplace(picture.inputs, picture);
   }
-  if (type == "result") results.records.push_back(record_from_json(line));
+  if (type == "result") visit(record_from_json(line));
 }
 
 }  // namespace
 
-Results read_results(const std::string& path) {
+Results visit_results(const std::string& path, const std::function<void(Record)>& visit) {
   std::ifstream file(path, std::ios::binary);
   if (!file || std::filesystem::is_directory(path))
     throw Error(fmt::format("{}: cannot be read", path));
@@ -51,7 +52,7 @@ Results read_results(const std::string& path) {
     }
     ++number;
     try {
-      read_line(line, results);
+      read_line(line, results, visit);
     } catch (const json::exception&) {
       throw Error(
           fmt::format("{}: line {} is no line of results; name another file", path, number));
@@ -60,7 +61,15 @@ Results read_results(const std::string& path) {
     }
     results.bytes += line.size() + 1;
   }
-  overrule_races(results.records);
+  return results;
+}
+
+Results read_results(const std::string& path) {
+  std::vector<Record> records;
+  Results results =
+      visit_results(path, [&](Record record) { records.push_back(std::move(record)); });
+  overrule_races(records);
+  results.records = std::move(records);
   return results;
 }
 

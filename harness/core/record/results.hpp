@@ -1,6 +1,7 @@
 // A results file as it is read back: header, records, and whether it came to its end.
 #pragma once
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -26,5 +27,8 @@ struct Results {
 /// An empty file has not begun. Throws Error: it cannot be read, is no results file, is of a newer
 /// schema, or holds several runs; the line is named.
 Results read_results(const std::string& path);
+/// The same, but the records go to `visit`, one after another, and are not kept. They are as they
+/// were written: no race has overruled passes before it.
+Results visit_results(const std::string& path, const std::function<void(Record)>& visit);
 
 }  // namespace attest::core

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/device/device_kinds.hpp"
 #include "core/isolation/installation.hpp"
 #include "core/measure/machine/environment.hpp"
 #include "core/problem/glob.hpp"
@@ -131,9 +132,14 @@ Identity Session::identity() const {
   for (const Registry::Entry& entry : implementations_.chosen())
     all += fmt::format("{}{}:{}", all.empty() ? "" : " ", entry.implementation->name,
                        hex(entry.implementation->binary_hash));
-  const Facts cpu = read_environment()["cpu"];
+  Environment environment = read_environment();
+  const Facts& cpu = environment["cpu"];
   const auto model = cpu.find("model");
   identity["cpu"] = model == cpu.end() ? "unknown" : model->second;
+  for (const DeviceKind& kind : device_kinds())
+    if (kind.own_memory)
+      identity[kind.name] =
+          environment.contains(kind.name) ? environment[kind.name]["name"] : "none";
   return identity;
 }
 
