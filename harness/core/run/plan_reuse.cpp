@@ -75,7 +75,8 @@ struct PlanReuse::Part {
   std::optional<Outcome> alone_failure{};
 };
 
-PlanReuse::PlanReuse(const Problem& problem, uint64_t seed) : seed_(seed) {
+PlanReuse::PlanReuse(const Problem& problem, uint64_t seed, bool diagnosed)
+    : seed_(seed), diagnosed_(diagnosed) {
   members_.push_back(std::make_unique<Member>(Member{"the problem itself", problem, {}}));
   members_.push_back(std::make_unique<Member>(Member{"a second plan of the problem", problem, {}}));
   for (Variant& variant : problem.operation->variants(problem))
@@ -230,8 +231,8 @@ void PlanReuse::judge(FreshProcesses& fresh, const Implementation& implementatio
   explain(part, *wrong, record.judgement);
 }
 
-// The part fails by itself, so reuse is not the cause. Names its problem, says where its output is
-// wrong, and guesses the mistake.
+// The part fails by itself, so reuse is not the cause. Names its problem and, if asked, says where
+// its output is wrong, and guesses the mistake.
 void PlanReuse::explain(const Part& part, const SharedTensors& outputs,
                         Judgement& judgement) const {
   const Problem& problem = part.member.problem;
@@ -240,6 +241,7 @@ void PlanReuse::explain(const Part& part, const SharedTensors& outputs,
           ? fmt::format(" (of {}, in a process of its own too)", part.member.name)
           : fmt::format(" (of {}, which fails by itself: '{}')", part.member.name,
                         print_problem(problem));
+  if (!diagnosed_) return;
   judgement.location = locate(problem, *part.member.golden, part.arithmetic, outputs.tensors());
   if (judgement.location)
     judgement.guess =

@@ -21,8 +21,8 @@ namespace attest::core {
 class PlanReuse {
  public:
   /// Uses the problem and its variants (Operation::variants), with inputs from `seed`. The problem
-  /// must outlive this object.
-  PlanReuse(const Problem& problem, uint64_t seed);
+  /// must outlive this object. `diagnosed`: as in RunOptions.
+  PlanReuse(const Problem& problem, uint64_t seed, bool diagnosed);
   ~PlanReuse();
 
   /// Tries the variants that the implementation supports. Without `again`, variants that were
@@ -53,6 +53,7 @@ class PlanReuse {
 
   std::vector<std::unique_ptr<Member>> members_;  // the problem itself, then its variants
   uint64_t seed_;
+  bool diagnosed_;
   double inputs_s_ = 0, judging_s_ = 0;
 };
 

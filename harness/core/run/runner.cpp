@@ -412,7 +412,8 @@ void CaseRunner::check_relations(Trial& trial) {
       if (!goes_on(trial, std::move(relation))) return;
   }
   if (run_ns > kReusedRun_ns) return;
-  if (!plan_reuse_) plan_reuse_ = std::make_unique<PlanReuse>(problem_, spec_seed(spec_));
+  if (!plan_reuse_)
+    plan_reuse_ = std::make_unique<PlanReuse>(problem_, spec_seed(spec_), options_.diagnosed);
   if (std::optional<RelationRecord> reuse =
           plan_reuse_->run(trial.plugin, trial.implementation, all))
     goes_on(trial, std::move(*reuse));
