@@ -6,7 +6,7 @@
 #   scripts/bundle.sh --arch 87 -o FOLDER      for another architecture, as nvcc names it
 #   scripts/bundle.sh --from BUILD -o FOLDER   from a build tree that is there already
 #   scripts/bundle.sh --no-sanitizer           without compute-sanitizer, which takes 40 MiB
-# On that machine: FOLDER/scripts/device.sh
+# On that machine: FOLDER/scripts/device.sh; on a Jetson board: FOLDER/scripts/orin.sh
 # Exit codes: 0; 1 if the bundle is larger than 60 MiB or needs a glibc newer than 2.39; 4 if set-up
 # or build fails; 64 for wrong arguments.
 set -euo pipefail
@@ -65,7 +65,8 @@ mkdir -p "$folder" && touch "$marker"
 cmake --install "$build" --strip --prefix "$folder" >/dev/null ||
   { echo "bundle.sh: $build is not completely built: cmake --build $build" >&2; exit 4; }
 mkdir -p "$folder/scripts"
-cp "$root"/scripts/{device.sh,device_mutants.sh,device_peers.py} "$folder/scripts"
+cp "$root"/scripts/{device.sh,device_mutants.sh,device_peers.py,orin.sh,steps.sh} \
+  "$folder/scripts"
 for records in "$root"/reports/published/device_*.jsonl; do
   if [[ -e $records ]]; then install -D -m 644 "$records" -t "$folder/reports/published"; fi
 done

@@ -20,6 +20,7 @@
 # 64 for wrong arguments.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+. "$root/scripts/steps.sh"
 all_steps=(benchmark peers conformance mutants sanitizer profile compare)
 out=device-results steps=() published=() seconds=540
 while (($#)); do
@@ -32,7 +33,7 @@ while (($#)); do
     -o) out=$2; shift ;;
     --seconds)
       seconds=$2
-      [[ $2 =~ ^[1-9][0-9]*$ ]] ||
+      is_seconds "$2" ||
         { echo "device.sh: --seconds $2: not a number of seconds" >&2; exit 64; }
       shift ;;
     --compare)
@@ -152,36 +153,7 @@ PYTHON
 # What each step may take of the time, relative to the others that were asked for.
 declare -A parts=([benchmark]=190 [peers]=75 [conformance]=125 [mutants]=60 [sanitizer]=60
   [profile]=60 [compare]=20)
-all_parts=0
-for name in "${steps[@]}"; do all_parts=$((all_parts + parts[$name])); done
-# `last` of the seconds are kept for the comparison.
-last=$((seconds / 20))
-# left PARTS: the seconds that are left, at least 1, and at most so many parts of the whole.
-left() {
-  local rest=$((seconds - 5 - last - SECONDS)) most=$(($1 * (seconds - last) / all_parts))
-  if ((most < rest)); then rest=$most; fi
-  echo $((rest < 1 ? 1 : rest))
-}
-
-failed=()
-# step NAME SECONDS COMMAND...: runs the command, and goes on whatever its exit code is.
-step() {
-  local name=$1 limit status=0 started=$SECONDS
-  limit=$(left "$2")
-  shift 2
-  if ((limit < 5)); then
-    echo "$name: no time left"
-    failed+=("$name: no time left")
-    return
-  fi
-  timeout --kill-after=10 "$limit" "$@" || status=$?
-  echo "$name: $((SECONDS - started)) s, exit $status"
-  if ((status == 124 || status == 137)); then
-    echo "$name: its time was over"
-  elif ((status)); then
-    failed+=("$name")
-  fi
-}
+add_parts "${steps[@]}"
 
 # Checks go side by side, but not all at once: CUDA contexts are made one after the other.
 most_jobs=$((($(nproc) + 3) / 4))
@@ -191,53 +163,8 @@ start() {
   "$@" &
 }
 
-# present NAMES: those of them that this build has; all if it has none, so that attest says so.
-present() {
-  local name names='' all
-  all=$("$attest" list 2>/dev/null || true)
-  for name in ${1//,/ }; do
-    if grep -q "^$name " <<<"$all"; then names+=,$name; fi
-  done
-  names=${names#,}
-  echo "${names:-$1}"
-}
 own=naive_cuda,flash_cuda,linear_cuda,window_cuda libraries=(cudnn_cuda cublas_cuda)
-printf '{"rules": [{"impl": ["%s"], "verdict": "not_bad"}]}' "${own//,/\", \"}" >"$work/rules.json"
-# judge NAME EXIT RESULTS...: says what a run of attest that ended with EXIT has found. Failures are
-# what is wrong with attest's own implementations, and attest's errors.
-judge() {
-  local name=$1 status=$2 library errors
-  shift 2
-  case $status in
-    0 | 1) ;;
-    124 | 137) echo "$name: its time was over; what was judged until then counts" ;;
-    *) failed+=("$name: attest exits with $status") ;;
-  esac
-  if ! grep -q '"type":"result"' "$1" 2>/dev/null; then
-    if ((status == 124 || status == 137)); then failed+=("$name: no time left"); fi
-    return
-  fi
-  status=0
-  "$attest" gate "$@" --rules "$work/rules.json" >"$work/gate.txt" 2>&1 || status=$?
-  if ((status)); then
-    cat "$work/gate.txt"
-    failed+=("$name")
-  fi
-  errors=$(codes '' "$@" | grep -E 'error:(golden|inputs|reference|tolerance-model) ' || true)
-  if [[ -n $errors ]]; then failed+=("$name: errors of attest: ${errors//$'\n'/,}"); fi
-  for library in "${libraries[@]}"; do
-    codes "\"impl\":\"$library\"" "$@" | grep -vE '^(unsupported|skipped):' |
-      sed "s/^/finding: $name: $library: /" || true
-  done
-}
-# codes WORD RESULTS...: each code that records with WORD in them have, and in how many.
-codes() {
-  local word=$1
-  shift
-  cat "$@" 2>/dev/null | grep '"type":"result"' | grep -F -- "$word" |
-    sed 's/"code":"/\n/; s/^[^\n]*\n//; s/".*//' | grep . | sort | uniq -c |
-    sed -E 's/ *([0-9]+) (.*)/\2 in \1/' || true
-}
+write_rules
 
 # What the benchmark times, the most important first: bf16, then f16, and of each the decoding cases
 # last, since gigabytes of keys take long to make. cublas_cuda, with its score matrix in memory, is

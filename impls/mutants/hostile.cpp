@@ -65,10 +65,27 @@ void live_on() {
 void change_mode() {
   static int runs = 0;
   const char* root = std::getenv("ATTEST_MACHINE_ROOT");
-  if (++runs != 100 || !root) return;
+  if (++runs != 40 || !root) return;
   const std::string status = std::string(root) + "/var/lib/nvpmodel/status";
   if (std::FILE* file = std::fopen(status.c_str(), "w")) {
     std::fputs("pmode:0002\n", file);
+    std::fclose(file);
+  }
+}
+
+// As if the hardware throttled with every fifth run. The file is that of the made-up boards.
+void throttle() {
+  static int runs = 0;
+  const char* root = std::getenv("ATTEST_MACHINE_ROOT");
+  if (++runs % 5 != 0 || !root) return;
+  const std::string counter =
+      std::string(root) + "/sys/devices/platform/soctherm-oc-event/hwmon/hwmon2/oc2_event_cnt";
+  if (std::FILE* file = std::fopen(counter.c_str(), "r+")) {
+    int events = 0;
+    if (std::fscanf(file, "%d", &events) == 1) {
+      std::rewind(file);
+      std::fprintf(file, "%d\n", events + 1);
+    }
     std::fclose(file);
   }
 }
@@ -237,6 +254,7 @@ constexpr Unit kDescriptors = ACT(if (open("/dev/null", O_RDONLY) < 0) std::abor
 constexpr Unit kLate = ACT(write_late(given.o));
 constexpr Unit kHeap = ACT(corrupt_heap());
 constexpr Unit kMode = ACT(change_mode());
+constexpr Unit kThrottle = ACT(throttle());
 constexpr Unit kGarbage = ACT(if (write(3, "GET / HTTP/1.1\r\n", 16) < 0) std::abort());
 constexpr Unit kPool =
     ACT(if (pool++ == 0) for (int i = 0; i < 6; ++i) std::thread(wait_to_be_ended).detach());
@@ -250,6 +268,7 @@ extern "C" const attest_impl* attest_plugin_v1(size_t index) {
       table<kNothing>("honest_binds", query, create_bound),
       table<kPrints>("honest_prints"),
       table<kMode>("honest_mode"),
+      table<kThrottle>("honest_throttle"),
       table<kSegfault>("hostile_segfault"),
       table<kDivides>("hostile_divides"),
       table<kIllegal>("hostile_illegal"),

@@ -74,6 +74,20 @@ TEST_F(OnBoard, AModeThatChangesMeanwhileMakesTheCaseNoisy) {
   EXPECT_THAT(again.text, HasSubstr("other-power-mode")) << "its times are of two modes";
 }
 
+// Frames are measured after the samples, and the hardware throttles in both.
+TEST_F(OnBoard, ThrottlingIsToldOnceForAllThatWasMeasured) {
+  const std::string hostile = std::string(ATTEST_BINARY_DIR) + "/tests/plugins/hostile.so";
+  const testing::Outcome outcome = repro("--plugin " + hostile +
+                                         " --impl honest_throttle --paced 50Hz --paced-for 200ms "
+                                         "-o throttled.jsonl");
+  ASSERT_EQ(outcome.code, 0) << outcome.text;
+  const json record = lines("throttled.jsonl").at(1);
+  const int64_t times = record["board"]["over_current"]["2"];
+  EXPECT_GT(times, 0);
+  EXPECT_EQ(record["noisy"], json::array({"the mean current was too high: throttled " +
+                                          std::to_string(times) + " times (OC2)"}));
+}
+
 TEST_F(OnBoard, TimesOfTwoModesAreNeverCompared) {
   ASSERT_EQ(repro("--impl naive -o maxn.jsonl").code, 0);
   board_.write("var/lib/nvpmodel/status", "pmode:0002\n");

@@ -12,6 +12,7 @@
 #include "core/device/testing/fake_elf.hpp"
 #include "core/measure/machine/doctor.hpp"
 #include "core/measure/machine/environment.hpp"
+#include "core/measure/testing/fake_board.hpp"
 #include "core/problem/spec.hpp"
 #include "core/run/runner.hpp"
 #include "testing/named.hpp"
@@ -84,6 +85,26 @@ TEST_F(OnDevice, APluginWithoutKernelsForItIsUnsupported) {
   const Record own = run_with("own", {{2, 87, 0x11}, {2, 90, 0x100011}});
   EXPECT_EQ(own.outcome.verdict(), Verdict::kPass) << own.outcome.reason;
   fs::remove_all(folder);
+}
+
+// On a Jetson what a case takes on the device comes from the host's memory.
+TEST_F(OnDevice, SharedMemoryCountsForBoth) {
+  Plugin plugin(ATTEST_BINARY_DIR "/tests/plugins/device.so",
+                {.executable = find_worker(), .cpus = "", .limits = {.threads = 1}});
+  const auto estimate = [&](uint64_t memory_bytes) {
+    RunOptions options;
+    options.limits.memory_bytes = memory_bytes;
+    options.dry_run = true;
+    return testing::run_named(plugin, "device_none", "softmax seq_len_q=16k head_dim=64", options);
+  };
+  constexpr uint64_t kTensors = 4 * (uint64_t{16384} * 64 * 4);
+  EXPECT_NEAR(estimate(0).estimated_bytes, 5.0 * kTensors, 0.01 * kTensors);
+  EXPECT_NE(estimate(6 * kTensors - 1).outcome.code, ReasonCode::kSkippedMemory);
+  const FakeBoard board("nx16", 6);
+  setenv("ATTEST_MACHINE_ROOT", board.path().c_str(), 1);
+  EXPECT_NEAR(estimate(0).estimated_bytes, 6.0 * kTensors, 0.01 * kTensors);
+  EXPECT_EQ(estimate(6 * kTensors - 1).outcome.code, ReasonCode::kSkippedMemory);
+  unsetenv("ATTEST_MACHINE_ROOT");
 }
 
 TEST_F(OnDevice, IsTimedByTheDevice) {

@@ -7,6 +7,7 @@
 #include "core/device/device_code.hpp"
 #include "core/device/device_kinds.hpp"
 #include "core/judge/guess.hpp"
+#include "core/measure/machine/board.hpp"
 #include "core/run/memory_room.hpp"
 #include "core/run/outputs.hpp"
 #include "core/tensor/constants.hpp"
@@ -148,13 +149,19 @@ Outcome CaseRunner::fits(const Trial& trial) const {
   record.memory.tensor_bytes = tensor_bytes;
   // Tensors lie in shared memory and, while timed, in the worker's own; at most three fills are
   // kept.
-  const double bytes = tensor_bytes * 5 + workspace_bytes;
+  double bytes = tensor_bytes * 5 + workspace_bytes;
   const double rate = rates_.of(trial.implementation.name, Rates::kind_of(problem_));
   // A table for a device that is not known was refused.
   const DeviceKind& kind = *find_device_kind(trial.implementation.device);
   const double fastest =  // more is not tried
       kind.fastest_flops_per_ns * (kind.own_memory ? 1 : options_.limits.threads);
   const double run_ns = flops / (rate > 0 ? rate : fastest), run_s = run_ns * 1e-9;
+  double on_device = workspace_bytes;
+  if (kind.own_memory)
+    for (const TensorSpec& spec : problem_.tensor)  // with the gaps between their elements
+      if (present(spec)) on_device += double(extent(spec)) * double(dtype_bytes(spec.dtype));
+  // The GPU of a Jetson has the host's memory.
+  if (kind.own_memory && read_board()) bytes += on_device;
   record.estimated_bytes = bytes;
   record.estimated_ns = run_ns;
 
@@ -163,13 +170,11 @@ Outcome CaseRunner::fits(const Trial& trial) const {
                                             print_memory(bytes), print_memory(workspace_bytes)));
   if (!room.passes()) return room;
   if (kind.own_memory) {
-    double needed = workspace_bytes;
-    for (const TensorSpec& spec : problem_.tensor)  // with the gaps between their elements
-      if (present(spec)) needed += double(extent(spec)) * double(dtype_bytes(spec.dtype));
     const double there = kDeviceShare * double(kind.facts().memory_bytes);
-    if (needed > there)
-      return {ReasonCode::kSkippedMemory, fmt::format("needs {} of device memory; the limit is {}",
-                                                      print_memory(needed), print_memory(there))};
+    if (on_device > there)
+      return {ReasonCode::kSkippedMemory,
+              fmt::format("needs {} of device memory; the limit is {}", print_memory(on_device),
+                          print_memory(there))};
   }
   if (run_s > options_.limits.timeout_s || run_s * kLeastRuns > options_.limits.case_limit_s) {
     const std::string speed = rate > 0 ? fmt::format("at the {:.3g} GFLOP/s seen before", rate)

@@ -165,7 +165,10 @@ void CaseRunner::measure(Trial& trial) {
   if (trial.outcome.passes() && options_.pace) trial.note(pace(trial));
   if (trial.outcome.passes() && options_.energy) trial.note(measure_energy(trial));
   if (is_more) trial.after = read_machine_state();
-  if (trial.before && trial.after && trial.before->board && trial.after->board)
+  if (!trial.before || !trial.after) return;
+  // Once, for all of the measurements: counters that go on would give other words each time.
+  add_noise(trial.record, disturbances(*trial.before, *trial.after));
+  if (trial.before->board && trial.after->board)
     add_board(trial.record, *trial.before->board, *trial.after->board);
 }
 
@@ -182,7 +185,6 @@ Outcome CaseRunner::time(Trial& trial) {
                                               .budget_ns = options_.limits.budget_s * 1e9,
                                               .seed = seed});
   trial.after = read_machine_state();
-  add_noise(record, disturbances(*trial.before, *trial.after));
   const DeviceState device_after = kind.state ? kind.state() : DeviceState{};
   add_noise(record, disturbances(device_before, device_after));
   if (timed.failure) return {timed.failure->code, timed.failure->reason + " (while timed)"};

@@ -6,6 +6,7 @@
 
 #include "core/device/device_kinds.hpp"
 #include "core/isolation/installation.hpp"
+#include "core/measure/machine/board.hpp"
 #include "core/measure/machine/environment.hpp"
 #include "core/problem/glob.hpp"
 #include "core/problem/hint.hpp"
@@ -140,6 +141,8 @@ Identity Session::identity() const {
     if (kind.own_memory)
       identity[kind.name] =
           environment.contains(kind.name) ? environment[kind.name]["name"] : "none";
+  if (const std::optional<BoardState> board = read_board())
+    identity["power mode"] = power_mode(*board).value.value_or("unknown");
   return identity;
 }
 

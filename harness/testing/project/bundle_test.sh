@@ -61,7 +61,7 @@ clean "$work/bundle/scripts/device.sh" --fast 2>/dev/null || status=$?
 
 # A source tree where nothing can be installed: the bundle is the way, and one line says so.
 mkdir -p tree/scripts
-cp "$source/scripts/device.sh" tree/scripts
+cp "$source"/scripts/{device,steps}.sh tree/scripts
 printf 'exit 4\n' >tree/scripts/setup.sh
 status=0
 clean env ATTEST_CUDA_DRIVER="$fake_cuda" tree/scripts/device.sh >said 2>&1 || status=$?

@@ -11,8 +11,14 @@
 namespace attest::core {
 namespace {
 
-// Nano and NX reach their clocks of "Super" since JetPack 6.2.
+// p3701-0000 is the module of the first developer kits; p3701-0008 is AGX Orin Industrial, whose
+// clocks are at most those of its neighbour here. Nano and NX reach their clocks of "Super" since
+// JetPack 6.2.
 constexpr BoardModule kModules[] = {
+    {"p3701-0000", "Jetson AGX Orin 32GB (developer kit)", "AGX Orin", "sm_87", 16, 1300.5, 3200,
+     2201.6, 32, 32},
+    {"p3701-0008", "Jetson AGX Orin Industrial 64GB", "AGX Orin", "sm_87", 16, 1300.5, 3200, 2201.6,
+     32, 64},
     {"p3701-0005", "Jetson AGX Orin 64GB", "AGX Orin", "sm_87", 16, 1300.5, 3200, 2201.6, 32, 64},
     {"p3701-0004", "Jetson AGX Orin 32GB", "AGX Orin", "sm_87", 14, 930.75, 3200, 2201.6, 32, 32},
     {"p3767-0000", "Jetson Orin NX 16GB", "Orin NX", "sm_87", 8, 1173, 3200, 1984, 16, 16},

@@ -199,11 +199,25 @@ TEST(Board, FilesOfAnotherModuleContradict) {
   nano.write("proc/meminfo", "MemTotal: 64349780 kB\nNvMapMemUsed: 805068 kB\n");
   EXPECT_THAT(read(nano).carveout_bytes.missing, HasSubstr("is not that of Jetson Orin Nano"));
 
-  const FakeBoard industrial("agx64", 6);
-  industrial.write("proc/device-tree/compatible",
-                   std::string("nvidia,p3701-0008\0nvidia,tegra234", 33));
-  EXPECT_EQ(read(industrial).module.missing, "compatible: it names no module that attest knows");
-  EXPECT_EQ(read(industrial).gpu.cap_mhz.value, 612) << "which needs no module";
+  const FakeBoard unknown("agx64", 6);
+  unknown.write("proc/device-tree/compatible",
+                std::string("nvidia,p3701-0099\0nvidia,tegra234", 33));
+  EXPECT_EQ(read(unknown).module.missing, "compatible: it names no module that attest knows");
+  EXPECT_EQ(read(unknown).gpu.cap_mhz.value, 612) << "which needs no module";
+}
+
+TEST(Board, KnowsEachPartByItsNumber) {
+  const FakeBoard board("agx64", 6);
+  for (const auto& [part, name, total_kib] :
+       {std::tuple{"p3701-0008", "Jetson AGX Orin Industrial 64GB", "64349780"},
+        {"p3701-0000", "Jetson AGX Orin 32GB (developer kit)", "32000000"}}) {
+    board.write("proc/device-tree/compatible",
+                "nvidia,p3737-0000+" + std::string(part) + std::string("\0nvidia,tegra234\0", 17));
+    board.write("proc/meminfo", std::string("MemTotal: ") + total_kib + " kB\n");
+    EXPECT_EQ(read(board).module.value, name) << read(board).module.missing;
+    EXPECT_EQ(read(board).multiprocessors.value, 8) << "which the mask leaves";
+    EXPECT_TRUE(read(board).carveout_bytes.value) << read(board).carveout_bytes.missing;
+  }
 }
 
 TEST(Board, AMaskLeavesPairsOfMultiprocessors) {

@@ -1,0 +1,235 @@
+#!/usr/bin/env bash
+# The first hour on a Jetson board, from JetPack to a report: looks at the board, builds attest,
+# judges small problems, judges and times the suites vit, bev and lidar as far as the free memory
+# goes, measures energy, and writes a page. It takes at most 30 minutes; the same call again goes on
+# where they ended, with the build too. In a bundle (scripts/bundle.sh) nothing is built.
+#   scripts/orin.sh                      every step, into orin-results/
+#   scripts/orin.sh -o FOLDER STEP ...   some of the steps: conformance vit bev lidar energy report
+#   scripts/orin.sh --seconds N ...      takes at most N seconds, not 1800; the steps share them
+#   scripts/orin.sh --all ...            all cases and dtypes, not the quick ones in f16
+#   scripts/orin.sh --bundle FILE ...    first unpacks FILE, a .tar.gz of a bundle, beside FOLDER
+# GPU and CPUs share one memory, and where it runs out the system ends the desktop first. attest
+# gets what is free but for a reserve of 1 GiB, or an eighth of the memory if that is more.
+# harness/guide/orin.md says what a board needs before.
+# FOLDER gets log.txt, a results file for each step, report.html and report.md.
+# Exit codes: 0; 1 if something failed, and it is named; 3 if time was over before all was done; 4
+# if this is no board that attest can work on, or the build fails, and what helps is said; 64 for
+# wrong arguments.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+. "$root/scripts/steps.sh"
+all_steps=(conformance vit bev lidar energy report)
+out=orin-results steps=() seconds=1800 bundle= selection=(--quick --dtype f16) more=
+while (($#)); do
+  case $1 in
+    -o | --seconds | --bundle)
+      [[ -n ${2:-} ]] || { echo "orin.sh: $1 needs a value" >&2; exit 64; } ;;
+  esac
+  case $1 in
+    -h | --help) sed -n '2,/^set /{/^set /!s/^# \{0,1\}//p}' "$0"; exit 0 ;;
+    -o) out=$2; shift ;;
+    --seconds)
+      seconds=$2
+      is_seconds "$2" || { echo "orin.sh: --seconds $2: not a number of seconds" >&2; exit 64; }
+      shift ;;
+    --bundle)
+      bundle=$2
+      [[ -e $2 ]] || { echo "orin.sh: --bundle $2: is not there" >&2; exit 64; }
+      shift ;;
+    --all) selection=() more=_all ;;
+    conformance | vit | bev | lidar | energy | report) steps+=("$1") ;;
+    *)
+      echo "orin.sh: $1: unknown; -o FOLDER, --seconds N, --bundle FILE, --all and some of:" \
+        "${all_steps[*]}" >&2
+      exit 64 ;;
+  esac
+  shift
+done
+((${#steps[@]})) || steps=("${all_steps[@]}")
+
+# stop WORDS...: what is in the way, and what helps.
+stop() { echo "orin.sh: $*" >&2; exit 4; }
+
+# The board's files lie where attest looks for them, too.
+machine=${ATTEST_MACHINE_ROOT:-}
+mib_of() { awk -v key="$1:" '$1 == key { print int($2 / 1024) }' "$machine/proc/meminfo"; }
+
+# The chip, the release, and the memory that is free.
+look_at_board() {
+  local chip release
+  chip=$(tr '\0' '\n' <"$machine/proc/device-tree/compatible" 2>/dev/null |
+    grep -o 'tegra[0-9]*' | head -1 || true)
+  release=$(sed -n '1s/^# R\([0-9]*\).*/\1/p' "$machine/etc/nv_tegra_release" 2>/dev/null || true)
+  [[ -n $chip || -n $release ]] ||
+    stop "no Jetson: it has neither /proc/device-tree/compatible of a Tegra nor" \
+      "/etc/nv_tegra_release; for another machine with a GPU: scripts/device.sh"
+  case $chip in
+    tegra234) architecture=87 ;;
+    tegra264) architecture=110 ;;
+    *) stop "${chip:-a chip without a name}: attest knows Orin (tegra234) and Thor (tegra264)" ;;
+  esac
+  if [[ -n $release ]] && ((release < 36)); then
+    stop "JetPack 5 or older (R$release): its g++ 9 has no C++20, and its CUDA is 11.4;" \
+      "install JetPack 6 or 7.2"
+  fi
+  [[ -n $release ]] || echo "release: not known: /etc/nv_tegra_release names none"
+  local free total reserve
+  free=$(mib_of MemAvailable) total=$(mib_of MemTotal)
+  [[ $free =~ ^[0-9]+$ && $total =~ ^[0-9]+$ ]] ||
+    stop "/proc/meminfo does not say how much memory is free"
+  reserve=$((total / 8 > 1024 ? total / 8 : 1024))
+  usable_mib=$((free - reserve))
+  echo "memory: $free of $total MiB are free; $reserve MiB are kept for the system"
+  ((usable_mib >= 512)) ||
+    stop "$usable_mib MiB of memory are left for attest, which needs 512; what helps:" \
+      "sudo systemctl isolate multi-user.target, to end the desktop"
+}
+
+# In a source tree: sets up and builds, in the time that is left. A build that is cut short goes on
+# at the next call.
+build() {
+  local nvcc jobs status=0
+  nvcc=$(command -v nvcc || echo "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc")
+  [[ -x $nvcc ]] ||
+    stop "nvcc is neither in PATH nor in ${CUDA_HOME:-/usr/local/cuda}/bin; what helps:" \
+      "sudo apt-get install nvidia-jetpack, or a bundle that was built elsewhere (--bundle)"
+  bash "$root/scripts/setup.sh" ||
+    stop "set-up failed: it says above what to install"
+  bash "$root/scripts/charts.sh" || echo "orin.sh: goes on without charts in the page"
+  bash "$root/scripts/cuda_packages.sh" || echo "orin.sh: goes on without cudnn_cuda"
+  # One compiler takes up to 1.5 GiB.
+  jobs=$((usable_mib / 1536))
+  jobs=$((jobs < 1 ? 1 : jobs < $(nproc) ? jobs : $(nproc)))
+  export PATH=${nvcc%/*}:$PATH
+  if [[ ! -e $root/build/release/build.ninja ]]; then
+    (cd "$root" && cmake --preset release -DATTEST_TESTS=OFF -DATTEST_CUDA=on \
+      -DATTEST_CUDA_ARCHITECTURES=$architecture) || stop "cmake failed: it says above why"
+  fi
+  timeout "$((seconds - last - SECONDS > 1 ? seconds - last - SECONDS : 1))" \
+    cmake --build "$root/build/release" --parallel $jobs || status=$?
+  if ((status == 124)); then
+    echo "orin.sh: time was over while it built; the same call again goes on" >&2
+    exit 3
+  fi
+  ((status == 0)) || stop "the build failed: it says above why"
+}
+
+mkdir -p "$out"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+declare -A parts=([conformance]=15 [vit]=20 [bev]=20 [lidar]=25 [energy]=15 [report]=5)
+add_parts "${steps[@]}"
+usable_mib=0 architecture=
+look_at_board
+if [[ -n $bundle ]]; then
+  root=$out.bundle
+  mkdir -p "$root"
+  tar xzf "$bundle" -C "$root" --strip-components=1 || stop "$bundle cannot be unpacked"
+  [[ -e $root/bin/attest ]] || stop "$bundle is no bundle: it has no FOLDER/bin/attest"
+fi
+attest=$root/bin/attest
+if [[ ! -e $attest ]]; then
+  attest=$root/build/release/bin/attest
+  build
+fi
+"$attest" --version >/dev/null 2>&1 ||
+  stop "$attest does not run here ($(uname -m)): a bundle has to be built for aarch64, and for a" \
+    "glibc that is not newer than this one; or build in a source tree: scripts/orin.sh"
+
+# A case may take this, and what the worker takes besides its tensors may be as much again. A second
+# call has to give attest the same limit, though a little less may be free then.
+limit_mib=$((usable_mib * 3 / 8))
+if [[ -e $out/memory ]]; then
+  limit_mib=$(<"$out/memory")
+  ((limit_mib <= usable_mib / 2)) ||
+    stop "the call before this one gave attest $limit_mib MiB for a case, and now it may have" \
+      "$((usable_mib / 2)): end what takes memory, or begin anew with another folder (-o)"
+fi
+echo "$limit_mib" >"$out/memory"
+
+own=naive,flash_cpu,window_cpu,linear_cpu,naive_cuda,flash_cuda,window_cuda,linear_cuda
+libraries=(cudnn_cuda cublas_cuda)
+write_rules
+timed=$(present flash_cuda,window_cuda,linear_cuda,cudnn_cuda,flash_cpu,window_cpu,linear_cpu)
+lacks=() unfinished=()
+
+# What the doctor does not find, and what helps.
+look_at_machine() {
+  timeout 60 "$attest" doctor >"$work/doctor.txt" || true
+  cat "$work/doctor.txt"
+  local line
+  while read -r line; do lacks+=("$line"); done < <(awk '
+    /^[a-z]/ { if (text) print text; text = "" }
+    /^none/ { text = $0; sub(/^none +/, "", text); gsub(/  +/, ": ", text) }
+    /^ +->/ && text { sub(/^ +/, " "); text = text $0 }
+    END { if (text) print text }' "$work/doctor.txt")
+}
+
+# go_on NAME PARTS ARGUMENT...: a run of attest into NAME.jsonl, or the rest of one.
+go_on() {
+  local name=$1 limit status=0 started=$SECONDS file=$out/$1.jsonl
+  limit=$(left "$2")
+  shift 2
+  timeout --kill-after=10 "$limit" "$attest" run "$@" --relations none --timeout 20 \
+    --memory "${limit_mib}MiB" --resume "$file" || status=$?
+  echo "$name: $((SECONDS - started)) s, exit $status"
+  if ((status == 137 && SECONDS - started < limit)); then
+    failed+=("$name: it was killed, as when memory runs out; the same call again goes on")
+  elif ((status == 124 || status == 137)); then
+    unfinished+=("$name")
+    if [[ ! -e $file ]]; then return; fi
+    status=0
+  fi
+  judge "$name" $status "$file"
+}
+
+conformance() { go_on conformance 15 smoke --judge-only --impl "$(present $own,cublas_cuda)"; }
+timed_suite() {
+  go_on "$1$more" "$2" "$1" ${selection[@]+"${selection[@]}"} --impl "$timed" --budget 0.2
+}
+vit() { timed_suite vit 20; }
+bev() { timed_suite bev 20; }
+lidar() { timed_suite lidar 25; }
+# One case of each suite, since a case takes 3 s by each implementation.
+energy() {
+  local refusals
+  go_on energy 15 vit bev lidar --quick --dtype f16 --fill random --budget 0.2 --energy \
+    --impl "$timed" \
+    --case 'vit_b_16_224/self,bevformer/decoder_self,ptv3_stage0/patch_hilbert'
+  if [[ ! -e $out/energy.jsonl ]] || grep -qE '"run_joules":(0\.0*)?[1-9]' \
+    "$out/energy.jsonl"; then
+    return
+  fi
+  refusals=$(grep -o '"refusal":"[^"]*"' "$out/energy.jsonl" | sort -u | head -3 | cut -d'"' -f4 |
+    paste -sd';' || true)
+  lacks+=("energy: ${refusals:-this board has no sensor that attest knows} -> attest doctor names\
+ what cannot be read; sudo lets it read more")
+}
+report() {
+  local file files=()
+  for file in "$out"/{conformance,{vit,bev,lidar}{,_all},energy}.jsonl; do
+    if [[ -s $file ]]; then files+=("$file"); fi
+  done
+  if ((${#files[@]} == 0)); then failed+=("report: there are no results yet"); return; fi
+  last=0
+  step report 100 "$attest" report "${files[@]}" -f html,markdown -o "$out/report"
+  echo "report: $out/report.html"
+}
+
+main() {
+  local name
+  look_at_machine
+  echo "attest may take $limit_mib MiB for a case"
+  for name in "${steps[@]}"; do "$name"; done
+  if ((${#lacks[@]})); then printf 'lacks: %s\n' "${lacks[@]}"; fi
+  if ((${#failed[@]})); then
+    printf 'failed: %s\n' "${failed[@]}"
+    return 1
+  fi
+  if ((${#unfinished[@]})); then
+    echo "time was over in: ${unfinished[*]}; the same call again goes on"
+    return 3
+  fi
+  echo "no failures in: ${steps[*]}; results in $out"
+}
+main 2>&1 | tee -a "$out/log.txt"

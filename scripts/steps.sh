@@ -1,0 +1,100 @@
+# What device.sh and orin.sh share: steps that have a time limit, and what they say of records.
+# It is sourced. The script that does so has set
+#   seconds    that it may take, counted from when SECONDS was 0
+#   last       the seconds of them that are kept for its last step
+#   parts, all_parts   of the time, by step; their sum over the steps that were asked for
+#   attest     the program
+#   work       a folder that goes at the end
+#   own        its implementations, of which nothing may fail; names with commas between
+#   libraries  those of others, of which a failure is a finding; an array
+# What went wrong is in the array `failed`.
+
+# What attest's own implementations have to keep.
+write_rules() {
+  printf '{"rules": [{"impl": ["%s"], "verdict": "not_bad"}]}' "${own//,/\", \"}" \
+    >"$work/rules.json"
+}
+
+# add_parts STEP...: sets all_parts, and `last` to a twentieth of the time.
+add_parts() {
+  local name
+  all_parts=0
+  for name; do all_parts=$((all_parts + parts[$name])); done
+  last=$((seconds / 20))
+}
+# left PARTS: the seconds that are left, at least 1, and at most so many parts of the whole.
+left() {
+  local rest=$((seconds - 5 - last - SECONDS)) most=$(($1 * (seconds - last) / all_parts))
+  if ((most < rest)); then rest=$most; fi
+  echo $((rest < 1 ? 1 : rest))
+}
+
+# is_seconds TEXT: whether it is a number of seconds that a script may take.
+is_seconds() { [[ $1 =~ ^[1-9][0-9]*$ ]]; }
+
+failed=()
+# step NAME SECONDS COMMAND...: runs the command, and goes on whatever its exit code is.
+step() {
+  local name=$1 limit status=0 started=$SECONDS
+  limit=$(left "$2")
+  shift 2
+  if ((limit < 5)); then
+    echo "$name: no time left"
+    failed+=("$name: no time left")
+    return
+  fi
+  timeout --kill-after=10 "$limit" "$@" || status=$?
+  echo "$name: $((SECONDS - started)) s, exit $status"
+  if ((status == 124 || status == 137)); then
+    echo "$name: its time was over"
+  elif ((status)); then
+    failed+=("$name")
+  fi
+}
+
+# present NAMES: those of them that this build has; all if it has none, so that attest says so.
+present() {
+  local name names='' all
+  all=$("$attest" list 2>/dev/null || true)
+  for name in ${1//,/ }; do
+    if grep -q "^$name " <<<"$all"; then names+=,$name; fi
+  done
+  names=${names#,}
+  echo "${names:-$1}"
+}
+
+# judge NAME EXIT RESULTS...: says what a run of attest that ended with EXIT has found. Failures are
+# what is wrong with attest's own implementations, and attest's errors.
+judge() {
+  local name=$1 status=$2 library errors
+  shift 2
+  case $status in
+    0 | 1) ;;
+    124 | 137) echo "$name: its time was over; what was judged until then counts" ;;
+    *) failed+=("$name: attest exits with $status") ;;
+  esac
+  if ! grep -q '"type":"result"' "$1" 2>/dev/null; then
+    if ((status == 124 || status == 137)); then failed+=("$name: no time left"); fi
+    return
+  fi
+  status=0
+  "$attest" gate "$@" --rules "$work/rules.json" >"$work/gate.txt" 2>&1 || status=$?
+  if ((status)); then
+    cat "$work/gate.txt"
+    failed+=("$name")
+  fi
+  errors=$(codes '' "$@" | grep -E 'error:(golden|inputs|reference|tolerance-model) ' || true)
+  if [[ -n $errors ]]; then failed+=("$name: errors of attest: ${errors//$'\n'/,}"); fi
+  for library in "${libraries[@]}"; do
+    codes "\"impl\":\"$library\"" "$@" | grep -vE '^(unsupported|skipped):' |
+      sed "s/^/finding: $name: $library: /" || true
+  done
+}
+# codes WORD RESULTS...: each code that records with WORD in them have, and in how many.
+codes() {
+  local word=$1
+  shift
+  cat "$@" 2>/dev/null | grep '"type":"result"' | grep -F -- "$word" |
+    sed 's/"code":"/\n/; s/^[^\n]*\n//; s/".*//' | grep . | sort | uniq -c |
+    sed -E 's/ *([0-9]+) (.*)/\2 in \1/' || true
+}
