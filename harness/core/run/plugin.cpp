@@ -7,6 +7,7 @@
 #include <csignal>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <stdexcept>
 
 #include "core/device/device_kinds.hpp"
@@ -36,8 +37,9 @@ Clock::time_point in_seconds(double seconds) {
 
 uint64_t hash_file(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
-  const std::string bytes((std::istreambuf_iterator<char>(file)), {});
-  return hash_text(bytes);
+  std::ostringstream bytes;
+  bytes << file.rdbuf();  // a character at a time takes 6 ms for a MiB
+  return hash_text(bytes.str());
 }
 
 Outcome malformed() {
