@@ -89,8 +89,9 @@ function setUpCharts(charts, config, {make, table}) {
     const spec = JSON.parse(JSON.stringify(chart.spec));
     spec.data.values = rows;
     spec.columns = columns;
-    spec.spec.width = Math.max(180, Math.min(620, Math.floor(width / columns) - 90));
-    spec.spec.height = Math.max(180, Math.min(300, spec.spec.width * 0.6));
+    const widest = panels === 1 ? 960 : 620;
+    spec.spec.width = Math.max(180, Math.min(widest, Math.floor(width / columns) - 90));
+    spec.spec.height = Math.max(180, Math.min(panels === 1 ? 380 : 300, spec.spec.width * 0.6));
     const scales = spec.spec.layer.filter(layer => layer.encoding)
       .flatMap(layer => [layer.encoding.color, layer.encoding.shape]);
     for (const scale of scales.filter(one => one && one.field === "impl")) {

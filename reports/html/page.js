@@ -91,6 +91,8 @@
   function table(place, caption, columns, rows, rowClass) {
     let order = null, descending = false, all = false;
     function draw() {
+      if (rows.length === 0)
+        return void place.replaceChildren(make("p", {class: "soft"}, caption));
       const shown = order === null ? rows.slice() : rows.slice().sort((a, b) => {
         const x = columns[order].value(a), y = columns[order].value(b);
         const missing = v => v === null || v === undefined || Number.isNaN(v);
