@@ -26,13 +26,13 @@ int main(int argc, char** argv) {
   program.set_version_flag("--version", ATTEST_VERSION);
   program.require_subcommand(1);
   const std::vector<cli::Command> commands{
-      cli::add_run(program),        cli::add_bench(program),    cli::add_list(program),
-      cli::add_repro(program),      cli::add_compare(program),  cli::add_ab(program),
-      cli::add_gate(program),       cli::add_baseline(program), cli::add_report(program),
-      cli::add_history(program),    cli::add_choose(program),   cli::add_capture(program),
-      cli::add_replay(program),     cli::add_doctor(program),   cli::add_probe(program),
-      cli::add_new(program),        cli::add_explain(program),  cli::add_scale(program),
-      cli::add_completion(program), cli::add_man(program)};
+      cli::add_run(program),     cli::add_bench(program),      cli::add_list(program),
+      cli::add_repro(program),   cli::add_compare(program),    cli::add_ab(program),
+      cli::add_gate(program),    cli::add_baseline(program),   cli::add_report(program),
+      cli::add_history(program), cli::add_choose(program),     cli::add_capture(program),
+      cli::add_replay(program),  cli::add_doctor(program),     cli::add_probe(program),
+      cli::add_new(program),     cli::add_explain(program),    cli::add_scale(program),
+      cli::add_project(program), cli::add_completion(program), cli::add_man(program)};
   std::vector<std::string> names;
   for (const CLI::App* command : program.get_subcommands([](const CLI::App*) { return true; }))
     names.push_back(command->get_name());

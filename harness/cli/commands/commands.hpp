@@ -24,6 +24,7 @@ Command add_capture(CLI::App& program);
 Command add_replay(CLI::App& program);
 Command add_doctor(CLI::App& program);
 Command add_probe(CLI::App& program);
+Command add_project(CLI::App& program);
 Command add_new(CLI::App& program);
 Command add_explain(CLI::App& program);
 Command add_scale(CLI::App& program);

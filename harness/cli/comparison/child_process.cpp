@@ -22,7 +22,7 @@ extern char** environ;
 namespace attest::cli {
 namespace {
 
-constexpr std::chrono::milliseconds kEach{10};  // how often the child is looked at
+constexpr std::chrono::milliseconds kLook{10};  // how often the child is looked at
 constexpr int kNotStarted = 127;
 
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
@@ -64,7 +64,7 @@ int wait_for(pid_t child) {
     if (ended < 0 && errno != EINTR)
       throw core::MachineError(fmt::format("cannot wait for a launch: {}", std::strerror(errno)));
     if (interrupted() && !told) kill(child, SIGTERM), told = true;
-    std::this_thread::sleep_for(kEach);
+    std::this_thread::sleep_for(kLook);
   }
 }
 

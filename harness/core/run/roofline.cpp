@@ -4,29 +4,16 @@
 #include <set>
 #include <sstream>
 
+#include "core/record/least_bytes.hpp"
+
 namespace attest::core {
 namespace {
-
-// With features other than these, a run need not read every element: keys outside a window, pages
-// of no sequence.
-const std::set<std::string>& reads_everything() {
-  static const std::set<std::string> kFeatures{"GQA",     "HEAD_DIM_V",  "SOFTCAP",   "BIAS", "LSE",
-                                               "STRIDES", "MIXED_DTYPE", "UNALIGNED", "ALIBI"};
-  return kFeatures;
-}
 
 std::set<std::string> words(const std::string& text, char separator) {
   std::set<std::string> all;
   std::istringstream in(text);
   for (std::string word; std::getline(in, word, separator);) all.insert(word);
   return all;
-}
-
-double least_bytes(const Record& record) {
-  const bool known = std::ranges::all_of(words(record.features, '+'), [](const auto& feature) {
-    return feature.empty() || reads_everything().contains(feature);
-  });
-  return known ? record.min_bytes : 0;
 }
 
 /// The dtypes in which the implementation may multiply. "qk=f32,pv=bf16": f32 and bf16.

@@ -1,0 +1,107 @@
+// attest project as a user meets it: what it says, and the exit codes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "testing/folder_test.hpp"
+
+namespace attest::cli {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr const char* kH100 = " " ATTEST_SOURCE_DIR "/reports/published/device_h100.jsonl ";
+
+class Project : public testing::FolderTest {};
+
+TEST_F(Project, SaysWhatItIsWithEachTime) {
+  const testing::Outcome text =
+      attest(std::string("project") + kH100 + "--to orin-agx64-maxn --impl flash_cuda,cublas_cuda");
+  EXPECT_EQ(text.code, 0) << text.text;
+  EXPECT_THAT(text.text,
+              AllOf(HasSubstr("PROJECTION to orin-agx64-maxn: Jetson AGX Orin 64GB"),
+                    HasSubstr("flash_cuda         PROJECTION "), HasSubstr("Intervals: none"),
+                    HasSubstr("42.6 TFLOP/s"), HasSubstr("204.8 GB/s"),
+                    HasSubstr("ATTEST_CUDA_CAPABILITY=80"),
+                    HasSubstr("refused: cublas_cuda of gpu/dense_4k/head_dim_64 bf16: how often")));
+  std::istringstream lines(text.text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find(" of what ") == line.npos) continue;
+    EXPECT_THAT(line, HasSubstr("PROJECTION"));
+  }
+
+  const std::string arguments =
+      std::string("project") + kH100 + "--to orin-nx16-25w --case 'gpu/*' ";
+  const testing::Outcome page = attest(arguments + "--format markdown");
+  EXPECT_THAT(page.text, AllOf(HasSubstr("# PROJECTION to orin"), HasSubstr("| PROJECTION ")));
+  const json document = json::parse(attest(arguments + "--format json").text);
+  EXPECT_EQ(document["label"], "PROJECTION");
+  ASSERT_FALSE(document["projections"].empty());
+  for (const json& one : document["projections"]) {
+    EXPECT_EQ(one["label"], "PROJECTION");
+    EXPECT_GT(one["projected_ns"], one["least_ns"]);
+  }
+  for (const json& one : document["refused"]) {
+    EXPECT_FALSE(one.contains("projected_ns"));
+    EXPECT_NE(one["refused"], "");
+  }
+}
+
+TEST_F(Project, ExitCodes) {
+  const testing::Outcome unknown = attest(std::string("project") + kH100 + "--to orin-agx64");
+  EXPECT_EQ(unknown.code, 64);
+  EXPECT_THAT(unknown.text, HasSubstr("is no target; there are orin-agx64-maxn, orin-agx64-50w"));
+  EXPECT_EQ(attest(std::string("project") + kH100).code, 64);
+  EXPECT_EQ(attest("project").code, 64);
+  EXPECT_EQ(attest("project nowhere.jsonl --to orin-agx64-maxn").code, 64);
+  write("empty.jsonl", "");
+  EXPECT_EQ(attest("project empty.jsonl --to orin-agx64-maxn").code, 64);
+  const testing::Outcome none =
+      attest(std::string("project") + kH100 +
+             "--to orin-agx64-maxn --impl cublas_cuda --case 'dense_4k/*'");
+  EXPECT_EQ(none.code, 4) << none.text;
+  EXPECT_THAT(none.text, HasSubstr("no time could be projected"));
+  const testing::Outcome same = attest(std::string("project --calibrate") + kH100 + kH100);
+  EXPECT_EQ(same.code, 64);
+  EXPECT_THAT(same.text, HasSubstr("--calibrate needs two machines"));
+}
+
+// The second machine is the first one with a processor of another name, and half as near to its
+// limits on every case.
+TEST_F(Project, TheIntervalComesFromTwoMachines) {
+  ASSERT_EQ(attest("run smoke --case 'softmax/*' --impl flash_cpu --dtype f32 --relations none "
+                   "--fill random --budget 0.02 -o one.jsonl")
+                .code,
+            0);
+  rewrite_header("one.jsonl", "other.jsonl",
+                 [](json& header) { header["environment"]["cpu"]["model"] = "Another"; });
+  const auto slow = [&](json& record, double ns) {
+    if (!record.contains("roofline")) return;
+    record.erase("noisy");
+    record["time"]["median_ns"] = ns;
+    record["roofline"]["share"] = 1e5 / ns;
+    record["roofline"]["least_ns"] = 1e5;
+    record["roofline"]["limit"] = "f32 AVX3";
+  };
+  rewrite_records("one.jsonl", "one.jsonl", [&](json& record) { slow(record, 2e5); });
+  rewrite_records("other.jsonl", "other.jsonl", [&](json& record) { slow(record, 4e5); });
+  const testing::Outcome outcome = attest("project --calibrate one.jsonl other.jsonl");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_THAT(outcome.text,
+              AllOf(HasSubstr("measured / projected 2.00 to 2.00"),
+                    HasSubstr("nine of ten within a factor of 2.00"), HasSubstr("reads: no case")));
+  const json document =
+      json::parse(attest("project one.jsonl --to orin-agx64-maxn --calibrate one.jsonl other.jsonl "
+                         "--format json")
+                      .text);
+  ASSERT_FALSE(document["projections"].empty());
+  for (const json& one : document["projections"])
+    EXPECT_NEAR(one["projected_high_ns"].get<double>() / one["projected_ns"].get<double>(), 2,
+                1e-9);
+}
+
+}  // namespace
+}  // namespace attest::cli

@@ -1,0 +1,37 @@
+// The boards to which times are projected: modules of the Jetson Orin family in their power modes,
+// with the source of each figure. attest has seen none of them (harness/guide/orin.md).
+#pragma once
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace attest::reports {
+
+/// A module in a power mode, which sets multiprocessors, cores, and all clocks.
+struct BoardMode {
+  std::string_view name;         // "orin-agx64-maxn"
+  std::string_view board, mode;  // "Jetson AGX Orin 64GB", "MAXN"
+  int multiprocessors;
+  double gpu_mhz, memory_mhz;
+  int bus_bytes;    // of the memory's bus; two transfers a clock
+  double l2_bytes;  // of the GPU; 0: not known
+  int cores;        // Cortex-A78AE
+  double cpu_mhz;
+  std::string_view conf;  // the file of Jetson Linux that has the mode
+
+  double memory_gbs() const { return memory_mhz * 1e-3 * 2 * bus_bytes; }
+};
+
+std::span<const BoardMode> board_modes();
+/// Null: there is no such target.
+const BoardMode* find_board_mode(std::string_view name);
+
+/// One figure of a board, and where it comes from.
+struct Figure {
+  std::string text;    // "16 multiprocessors at 1300.5 MHz"
+  std::string source;  // "data sheet of the module; nvpmodel_p3701_0000.conf"
+};
+std::vector<Figure> figures(const BoardMode& board);
+
+}  // namespace attest::reports

@@ -1,0 +1,271 @@
+// Projected times against figures by hand, what is refused, and the intervals of two machines.
+#include "reports/projection/projection.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "core/tensor/error.hpp"
+#include "reports/projection/gpu.hpp"
+#include "reports/projection/projection_text.hpp"
+#include "reports/testing/records.hpp"
+
+namespace attest::reports {
+namespace {
+
+using core::Record;
+using core::Results;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+const BoardMode& board(const char* name) { return *find_board_mode(name); }
+
+// Dense attention of 16 heads and 4,096 tokens in 150 us on an H100 at 1,755 MHz.
+Record dense() {
+  Record r = attest::testing::passed("flash", 150e3);
+  r.operation = "softmax", r.spec = "softmax dtype=f16 num_heads=16 seq_len_q=4096 head_dim=64";
+  r.arithmetic = "qk=f16,pv=f16,score=f32,acc=f32";
+  r.flops = 4.0 * 16 * 4096 * 4096 * 64;
+  r.min_bytes = 4.0 * 16 * 4096 * 64 * 2;
+  r.memory.workspace_bytes = 0;
+  r.time->median_ns = 150e3;
+  r.time->device.emplace().clock_mhz = 1755;
+  return r;
+}
+
+Results on_h100(std::vector<Record> records) {
+  Results file = attest::testing::file(std::move(records));
+  file.header.environment["cuda"] = {{"name", "NVIDIA H100 80GB HBM3"},
+                                     {"architecture", "sm_90"},
+                                     {"multiprocessors", "132"},
+                                     {"cache_bytes", "52428800"}};
+  return file;
+}
+
+Record on_cpu(const std::string& limit = "f32 AVX3", double share = 0.5) {
+  Record r = attest::testing::passed("flash_cpu", 1e6);
+  r.device = "cpu", r.operation = "softmax", r.dtype = "f32", r.threads = 2;
+  r.flops = 1e8;
+  r.time->median_ns = 1e6;
+  r.roofline = core::RooflineRecord{
+      .share = share, .limit = limit, .least_ns = share * 1e6, .flops_per_byte = 1e3};
+  return r;
+}
+
+TEST(Boards, HaveThePeaksOfTheirDataSheets) {
+  std::set<std::string_view> names;
+  for (const BoardMode& one : board_modes()) {
+    EXPECT_TRUE(names.insert(one.name).second) << one.name << " is there twice";
+    for (const Figure& figure : figures(one)) EXPECT_NE(figure.source, "") << figure.text;
+  }
+  const auto peak = [](const char* name) { return figures(board(name))[1].text; };
+  EXPECT_THAT(peak("orin-agx64-maxn"), HasSubstr("42.6 TFLOP/s"));
+  EXPECT_THAT(peak("orin-agx32-maxn"), HasSubstr("26.7 TFLOP/s"));
+  EXPECT_THAT(peak("orin-nx16-maxn"), HasSubstr("15.0 TFLOP/s"));
+  EXPECT_THAT(peak("orin-nano8-maxn-super"), HasSubstr("16.7 TFLOP/s"));
+  EXPECT_NEAR(board("orin-agx64-maxn").memory_gbs(), 204.8, 1e-9);
+  EXPECT_NEAR(board("orin-agx64-15w").memory_gbs(), 136.5, 0.1);
+  EXPECT_NEAR(board("orin-nano4-10w").memory_gbs(), 34, 0.2);
+  EXPECT_EQ(find_board_mode("orin"), nullptr);
+}
+
+TEST(Gpu, SharedMemoryLimitsTheRowsOfATile) {
+  EXPECT_EQ(tile_rows(kSm90.shared_bytes, 64, 64, 2), 128);
+  EXPECT_EQ(tile_rows(kSm87.shared_bytes, 64, 64, 2), 128);
+  EXPECT_EQ(tile_rows(kSm90.shared_bytes, 256, 256, 2), 128);
+  EXPECT_EQ(tile_rows(kSm87.shared_bytes, 256, 256, 2), 64) << "128 KiB of keys beside 32 of rows";
+  EXPECT_EQ(tile_rows(kSm87.shared_bytes, 512, 512, 2), 0);
+}
+
+GpuLimits maxn(int multiprocessors) {
+  GpuLimits gpu = gpu_of(board("orin-agx64-maxn"));
+  gpu.multiprocessors = multiprocessors;
+  return gpu;
+}
+
+TEST(Gpu, TheLastWaveIsNotFull) {
+  Record record = dense();  // 16 x 32 tiles
+  const double full = bound_on(maxn(16), record).bound->ns;
+  EXPECT_NEAR(full, record.flops / (16 * 1.3005 * 2048), 1e-6 * full) << "512 tiles in 32 waves";
+  EXPECT_NEAR(bound_on(maxn(15), record).bound->ns, full * 16 / 15 * (35 * 15) / 512, 1e-6 * full);
+  record.spec = "softmax dtype=f16 num_heads=16 seq_len_q=4096 head_dim=256";
+  record.flops *= 4, record.min_bytes *= 4;
+  EXPECT_NEAR(bound_on(maxn(20), record).bound->ns, 4 * full * 16 / 20 * (52 * 20) / 1024,
+              1e-6 * full)
+      << "tiles of 64 rows";
+}
+
+TEST(Gpu, EachWaveReadsTheKeysThatL2DoesNotHold) {
+  const Record record = dense();  // 1 MiB of keys and values a head
+  GpuLimits gpu = maxn(16);
+  gpu.memory_gbs = 0.01;  // reads decide
+  const double once = bound_on(gpu, record).bound->ns;
+  EXPECT_NEAR(once, record.min_bytes / 0.01, 1);
+  gpu.l2_bytes = 1 << 20;  // half of it is less
+  const Bound again = *bound_on(gpu, record).bound;
+  EXPECT_NEAR(again.ns, (record.min_bytes + (2 - 1) * 16 * double(1 << 20)) / 0.01, 1)
+      << "4,096 rows in waves of 16 x 128";
+  EXPECT_TRUE(again.reads);
+  gpu.l2_bytes = 0;
+  gpu.memory_gbs = record.min_bytes * 1.5 / (record.flops / (16 * 1.3005 * 2048));
+  EXPECT_EQ(bound_on(gpu, record).bound->reads, false);
+  gpu.memory_gbs /= 1.4;  // read once they do not decide, read twice they do
+  EXPECT_THAT(bound_on(gpu, record).why, HasSubstr("the L2 of Jetson AGX Orin 64GB is not known"));
+}
+
+TEST(Projection, IsTheLeastTimeThereByTheShareHere) {
+  const Record record = dense();
+  const Projection projection = project(record, on_h100({record}), board("orin-agx64-maxn"));
+  ASSERT_EQ(projection.why, "");
+  // 512 tiles on 132 multiprocessors: 4 waves
+  const double share = record.flops / (132 * 1.755 * 4096) * (4 * 132) / 512 / 150e3;
+  EXPECT_NEAR(projection.basis.share, share, 1e-9);
+  EXPECT_NEAR(projection.ns, record.flops / (16 * 1.3005 * 2048) / share, 1);
+  EXPECT_FALSE(projection.low_ns);
+  const Record cpu = on_cpu();
+  const Projection cores = project(cpu, attest::testing::file({cpu}), board("orin-agx64-maxn"));
+  ASSERT_EQ(cores.why, "");
+  EXPECT_NEAR(cores.ns, 1e8 / (2 * 2.2016 * 16) / 0.5, 1);
+}
+
+TEST(Projection, WhatIsNotKnownIsRefused) {
+  struct Refusal {
+    const char* why;
+    std::function<void(Record&)> change;
+    std::function<void(Results&)> elsewhere = [](Results&) {};
+  };
+  const auto cpu = [](const char* limit) { return [limit](Record& r) { r = on_cpu(limit); }; };
+  const Refusal refusals[] = {
+      {"did not pass", [](Record& r) { r.outcome = {core::ReasonCode::kFailNan, ""}; }},
+      {"was not timed", [](Record& r) { r.time.reset(); }},
+      {"was disturbed", [](Record& r) { r.noisy = {"the power mode changed"}; }},
+      {"the limits of Fake are not known", [](Record&) {},
+       [](Results& file) { file.header.environment["cuda"]["name"] = "Fake"; }},
+      {"the clock of its GPU was not seen", [](Record& r) { r.time->device->clock_mhz = 0; }},
+      {"the cost of a launch", [](Record& r) { r.time->median_ns = 5e3; }},
+      {"what limits linear on a GPU", [](Record& r) { r.operation = "linear"; }},
+      {"not in f16 or bf16 (qk=tf32,pv=f16)", [](Record& r) { r.arithmetic = "qk=tf32,pv=f16"; }},
+      {"whether products or reads limit it on NVIDIA H100",
+       [](Record& r) { r.features = "GRID", r.min_bytes = 3352 * 100e3; }},
+      {"reads its workspace", [](Record& r) { r.memory.workspace_bytes = 1 << 30; }},
+      {"of the least time", [](Record& r) { r.time->median_ns = 20e3; }},
+      {"no tile of it fits",
+       [](Record& r) { r.spec = "softmax num_heads=16 seq_len_q=4096 head_dim=1024"; }},
+      // On the H100 reads, on the board arithmetic
+      {"a share of the one says nothing of the other; it takes at least",
+       [](Record& r) { r.min_bytes = 3352 * 100e3; }},
+      {"it has no roofline", [](Record& r) { r = on_cpu(), r.roofline.reset(); }},
+      {"the rate of the cores", cpu("L2 reads")},
+      {"bf16 AMX, for which", cpu("bf16 AMX")},
+  };
+  for (const Refusal& refusal : refusals) {
+    Record record = dense();
+    refusal.change(record);
+    Results file = on_h100({record});
+    refusal.elsewhere(file);
+    const Projection projection = project(record, file, board("orin-nx16-10w"));
+    EXPECT_THAT(projection.why, HasSubstr(refusal.why));
+    EXPECT_EQ(projection.ns, 0) << refusal.why;
+  }
+  const Record record = dense();
+  EXPECT_EQ(project(record, on_h100({record}), board("orin-nx16-10w")).why, "");
+}
+
+Results cpus(const char* model, const std::vector<double>& shares,
+             const std::string& limit = "f32 AVX3") {
+  std::vector<Record> records;
+  for (size_t i = 0; i < shares.size(); ++i) {
+    records.push_back(on_cpu(limit, shares[i]));
+    records.back().case_name = "case" + std::to_string(i);
+  }
+  Results file = attest::testing::file(std::move(records));
+  file.header.environment.erase("cuda");
+  file.header.environment["cpu"]["model"] = model;
+  return file;
+}
+
+TEST(Calibration, NineCasesGiveAnInterval) {
+  const std::vector<double> half(9, 0.5);
+  std::vector<double> there = half;
+  there[0] = 0.25, there[1] = 0.75;  // twice as long as projected, and two thirds
+  const Calibration calibration = calibrate(cpus("one", half), cpus("other", there));
+  EXPECT_EQ(calibration.arithmetic.ratios.size(), 9u);
+  EXPECT_NEAR(calibration.arithmetic.ratios.front(), 2.0 / 3, 1e-12);
+  EXPECT_NEAR(calibration.arithmetic.factor().value_or(0), 2, 1e-12);
+  EXPECT_FALSE(calibration.reads.factor());
+  // The other way round the factor is the same.
+  EXPECT_NEAR(calibrate(cpus("other", there), cpus("one", half)).arithmetic.factor().value_or(0), 2,
+              1e-12);
+  there.pop_back();
+  EXPECT_FALSE(calibrate(cpus("one", half), cpus("other", there)).arithmetic.factor())
+      << "eight cases cannot say where nine of ten lie";
+  // Of 19 cases one may be as far off as it likes
+  std::vector<double> many(19, 0.5), outlier = many;
+  outlier[0] = 0.001, outlier[1] = 0.4;
+  EXPECT_NEAR(calibrate(cpus("one", many), cpus("other", outlier)).arithmetic.factor().value_or(0),
+              1.25, 1e-12);
+
+  const Record record = on_cpu();
+  const Projection projection =
+      project(record, attest::testing::file({record}), board("orin-agx64-maxn"), &calibration);
+  EXPECT_NEAR(*projection.high_ns, 2 * projection.ns, 1e-6);
+  EXPECT_NEAR(*projection.low_ns, projection.bound->ns, 1e-6) << "no less than the limits allow";
+}
+
+TEST(Calibration, OnlyLikeLimitsOfTwoMachinesCount) {
+  const std::vector<double> half(9, 0.5);
+  const auto error = [&](const Results& from, const Results& to) -> std::string {
+    try {
+      calibrate(from, to);
+    } catch (const core::Error& caught) {
+      return caught.what();
+    }
+    return {};
+  };
+  EXPECT_THAT(error(cpus("one", half), cpus("one", half)), HasSubstr("needs two machines"));
+  EXPECT_THAT(error(cpus("one", half), cpus("other", {})), HasSubstr("no case in common"));
+  EXPECT_THAT(error(cpus("one", half), cpus("other", half, "L2 reads")),
+              HasSubstr("no case in common"));
+  Results mixed = cpus("other", half);
+  mixed.records[0].roofline->limit = "L2 reads";
+  mixed.records[1].noisy = {"throttled"};
+  const Calibration calibration = calibrate(cpus("one", half), mixed);
+  EXPECT_EQ(calibration.other_limits, 1u);
+  EXPECT_EQ(calibration.arithmetic.ratios.size(), 7u);
+}
+
+TEST(ProjectionText, SaysProjectionWithEachTimeAndEscapes) {
+  Record hostile = dense();
+  hostile.impl = "a\033[31m|<b>";
+  const Results file = on_h100({dense(), hostile});
+  Projected projected{.board = &board("orin-agx64-maxn"), .calibration = nullptr, .files = {}};
+  projected.files.push_back({&file, {}});
+  for (const Record& record : file.records)
+    projected.files[0].projections.push_back(project(record, file, *projected.board));
+  EXPECT_EQ(projected.count(), 2u);
+  const std::string text = print_projected(projected), page = projected_markdown(projected);
+  EXPECT_EQ(text.find('\033'), text.npos);
+  EXPECT_EQ(page.find("<b>"), page.npos);
+  EXPECT_THAT(text, AllOf(HasSubstr("from NVIDIA H100 80GB HBM3"), HasSubstr("data sheet")));
+  for (const std::string& all : {text, page}) {
+    size_t times = 0;
+    std::istringstream lines(all);
+    for (std::string line; std::getline(lines, line);) {
+      if (line.find("as in 150 us") == line.npos) continue;
+      ++times;
+      EXPECT_THAT(line, HasSubstr("PROJECTION "));
+    }
+    EXPECT_EQ(times, 2u);
+  }
+  const nlohmann::ordered_json document = projected_json(projected);
+  EXPECT_EQ(document["label"], kProjection);
+  EXPECT_EQ(document["projections"][0]["label"], kProjection);
+  EXPECT_TRUE(document["calibration"].is_null());
+}
+
+}  // namespace
+}  // namespace attest::reports

@@ -1,0 +1,197 @@
+#include "reports/projection/projection_text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "reports/escape.hpp"
+#include "reports/machine.hpp"
+#include "reports/table.hpp"
+
+namespace attest::reports {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr int kSchema = 1;
+constexpr const char* kNotMeasured =
+    "No run on this board was measured. A time is the least that the board's limits allow, divided "
+    "by the share of its limits that the run reached where it was measured. Peaks of the board are "
+    "nominal.";
+constexpr const char* kOtherKernels =
+    "Kernels for sm_90 use instructions that sm_87 lacks: where a plugin has both, measure with "
+    "ATTEST_CUDA_CAPABILITY=80 to project what an Orin would run.";
+
+std::string title_of(const Projected& projected) {
+  return fmt::format("{} to {}: {}, power mode {}", kProjection, projected.board->name,
+                     projected.board->board, projected.board->mode);
+}
+
+std::string interval(const Projection& projection) {
+  if (!projection.low_ns) return {};
+  return fmt::format("{} to {}", print_time(*projection.low_ns), print_time(*projection.high_ns));
+}
+
+std::string reason(const Projection& projection) {
+  return fmt::format("{:.0f} % of what {} allow, as in {} where it was measured",
+                     100 * projection.basis.share, projection.bound->limit,
+                     print_time(projection.record->time->median_ns));
+}
+
+std::string where(const core::Results& file) { return printable(machine(file)); }
+
+bool has_sm_90(const Projected& projected) {
+  return std::ranges::any_of(projected.files, [](const ProjectedFile& one) {
+    return fact(*one.file, "cuda", "architecture") == "sm_90";
+  });
+}
+
+std::string interval_words(const Projected& projected) {
+  if (!projected.calibration)
+    return "Intervals: none; --calibrate A.jsonl B.jsonl takes them from two machines that were "
+           "both measured";
+  return print_calibration(*projected.calibration);
+}
+
+std::string spread_words(const char* kind, const Spread& spread) {
+  if (spread.ratios.empty()) return fmt::format("{}: no case", kind);
+  const auto factor = spread.factor();
+  return fmt::format("{}: {} case{}, measured / projected {:.2f} to {:.2f}, {}", kind,
+                     spread.ratios.size(), spread.ratios.size() == 1 ? "" : "s",
+                     spread.ratios.front(), spread.ratios.back(),
+                     factor ? fmt::format("nine of ten within a factor of {:.2f}", *factor)
+                            : std::string("too few for an interval"));
+}
+
+ordered_json spread_json(const Spread& spread) {
+  const auto factor = spread.factor();
+  return {{"ratios", spread.ratios}, {"factor", factor ? ordered_json(*factor) : ordered_json()}};
+}
+
+ordered_json projection_json(const Projection& projection) {
+  const core::Record& record = *projection.record;
+  ordered_json one{{"suite", record.suite},  {"case", record.case_name}, {"dtype", record.dtype},
+                   {"problem", record.spec}, {"impl", record.impl},      {"device", record.device},
+                   {"repro", record.repro}};
+  if (record.time) one["measured_median_ns"] = record.time->median_ns;
+  if (projection.ns <= 0) {
+    one["refused"] = projection.why;
+    return one;
+  }
+  one["label"] = kProjection;
+  one["projected_ns"] = projection.ns;
+  one["projected_low_ns"] = projection.low_ns ? ordered_json(*projection.low_ns) : ordered_json();
+  one["projected_high_ns"] =
+      projection.high_ns ? ordered_json(*projection.high_ns) : ordered_json();
+  one["share"] = projection.basis.share;
+  one["measured_limit"] = projection.basis.bound.bound->limit;
+  one["limit"] = projection.bound->limit;
+  one["least_ns"] = projection.bound->ns;
+  return one;
+}
+
+}  // namespace
+
+size_t Projected::count() const {
+  size_t times = 0;
+  for (const ProjectedFile& one : files)
+    times += size_t(
+        std::ranges::count_if(one.projections, [](const auto& each) { return each.ns > 0; }));
+  return times;
+}
+
+std::string print_calibration(const Calibration& calibration) {
+  std::string text = fmt::format("Intervals: from {} to {}, both measured\n  {}\n  {}",
+                                 printable(calibration.from), printable(calibration.to),
+                                 spread_words("arithmetic", calibration.arithmetic),
+                                 spread_words("reads", calibration.reads));
+  if (calibration.other_limits > 0)
+    text += fmt::format("\n  {} case{} left out: limits of other kinds on the two",
+                        calibration.other_limits, calibration.other_limits == 1 ? "" : "s");
+  return text;
+}
+
+std::string print_projected(const Projected& projected) {
+  std::string text = fmt::format("{}\n{}\n", title_of(projected), kNotMeasured);
+  for (const Figure& figure : figures(*projected.board))
+    text += fmt::format("  {:<52} {}\n", figure.text, figure.source);
+  text += interval_words(projected) + "\n";
+  if (has_sm_90(projected)) text += fmt::format("{}\n", kOtherKernels);
+  for (const ProjectedFile& one : projected.files) {
+    text += fmt::format("\nfrom {}\n", where(*one.file));
+    std::string title;
+    for (const Projection& projection : one.projections) {
+      if (projection.ns <= 0) continue;
+      if (const std::string heading = case_heading(*projection.record); heading != title)
+        text += (title = heading) + "\n";
+      text += fmt::format("  {:<18} {} {:<8}  {}{}\n", printable(projection.record->impl),
+                          kProjection, print_time(projection.ns),
+                          projection.low_ns ? fmt::format("({})  ", interval(projection)) : "",
+                          reason(projection));
+    }
+    for (const Projection& projection : one.projections)
+      if (projection.ns <= 0)
+        text += fmt::format("refused: {} of {}: {}\n", printable(projection.record->impl),
+                            printable(case_title(*projection.record)), printable(projection.why));
+  }
+  return text;
+}
+
+std::string projected_markdown(const Projected& projected) {
+  std::string text = fmt::format("# {}\n\n{}\n\n| figure | source |\n|---|---|\n",
+                                 markdown(title_of(projected)), kNotMeasured);
+  for (const Figure& figure : figures(*projected.board))
+    text += fmt::format("| {} | {} |\n", markdown(figure.text), markdown(figure.source));
+  text += fmt::format("\n{}\n", markdown(interval_words(projected)));
+  if (has_sm_90(projected)) text += fmt::format("\n{}\n", markdown(kOtherKernels));
+  for (const ProjectedFile& one : projected.files) {
+    text += fmt::format(
+        "\nFrom {}:\n\n| case | implementation | time, PROJECTION | interval | why |\n"
+        "|---|---|---|---|---|\n",
+        markdown(where(*one.file)));
+    for (const Projection& projection : one.projections)
+      text += fmt::format(
+          "| {} | {} | {} | {} | {} |\n", markdown(case_title(*projection.record)),
+          markdown(projection.record->impl),
+          projection.ns > 0 ? fmt::format("{} {}", kProjection, print_time(projection.ns))
+                            : std::string("refused"),
+          interval(projection), markdown(projection.ns > 0 ? reason(projection) : projection.why));
+  }
+  return text;
+}
+
+ordered_json calibration_json(const Calibration& calibration) {
+  return {{"from", calibration.from},
+          {"to", calibration.to},
+          {"level", Spread::kLevel},
+          {"arithmetic", spread_json(calibration.arithmetic)},
+          {"reads", spread_json(calibration.reads)},
+          {"other_limits", calibration.other_limits}};
+}
+
+ordered_json projected_json(const Projected& projected) {
+  ordered_json document{
+      {"schema", kSchema},
+      {"label", kProjection},
+      {"target",
+       {{"name", projected.board->name},
+        {"board", projected.board->board},
+        {"power_mode", projected.board->mode},
+        {"figures", ordered_json::array()}}},
+      {"calibration",
+       projected.calibration ? calibration_json(*projected.calibration) : ordered_json()},
+      {"projections", ordered_json::array()},
+      {"refused", ordered_json::array()}};
+  for (const Figure& figure : figures(*projected.board))
+    document["target"]["figures"].push_back({{"figure", figure.text}, {"source", figure.source}});
+  for (const ProjectedFile& one : projected.files)
+    for (const Projection& projection : one.projections) {
+      ordered_json line = projection_json(projection);
+      line["machine"] = where(*one.file);
+      document[projection.ns > 0 ? "projections" : "refused"].push_back(std::move(line));
+    }
+  return document;
+}
+
+}  // namespace attest::reports
