@@ -41,17 +41,17 @@ constexpr BoardMode kModes[] = {
     {"orin-nx16-10w", kNx, "10W", 4, 612, 2133, 16, 2 * kMiB, 4, 1190.4, kNxConf},
     {"orin-nx16-maxn-super", kNx, "MAXN_SUPER", 8, 1173, 3200, 16, 2 * kMiB, 8, 1984, kNxSuper},
     {"orin-nx16-40w-super", kNx, "40W", 8, 1173, 3200, 16, 2 * kMiB, 8, 1497.6, kNxSuper},
-    {"orin-nx8-maxn", kNx8, "MAXN", 8, 765, 3200, 16, 0, 6, 1984, kNx8Conf},
+    {"orin-nx8-maxn", kNx8, "MAXN", 8, 765, 3200, 16, 0, 6, 1984, kNx8Conf, false},
     {"orin-nx8-20w", kNx8, "20W", 8, 408, 3200, 16, 0, 6, 1497.6, kNx8Conf},
     {"orin-nx8-15w", kNx8, "15W", 4, 612, 3200, 16, 0, 4, 1420.8, kNx8Conf},
     {"orin-nx8-10w", kNx8, "10W", 4, 612, 2133, 16, 0, 4, 1190.4, kNx8Conf},
     {"orin-nx8-maxn-super", kNx8, "MAXN_SUPER", 8, 1173, 3200, 16, 0, 6, 1984, kNx8Super},
     {"orin-nano8-15w", kNano, "15W", 8, 624.75, 2133, 16, 2 * kMiB, 6, 1510.4, kNanoConf},
-    {"orin-nano8-25w-super", kNano, "25W", 8, 918, 3199, 16, 2 * kMiB, 6, 1344, kNanoSuper},
-    {"orin-nano8-maxn-super", kNano, "MAXN_SUPER", 8, 1020, 3199, 16, 2 * kMiB, 6, 1728,
+    {"orin-nano8-25w-super", kNano, "25W", 8, 918, 3200, 16, 2 * kMiB, 6, 1344, kNanoSuper},
+    {"orin-nano8-maxn-super", kNano, "MAXN_SUPER", 8, 1020, 3200, 16, 2 * kMiB, 6, 1728,
      kNanoSuper},
     {"orin-nano4-10w", kNano4, "10W", 4, 624.75, 2133, 8, 0, 6, 1510.4, kNano4Conf},
-    {"orin-nano4-25w-super", kNano4, "25W", 4, 1020, 3199, 8, 0, 6, 1728, kNano4Super},
+    {"orin-nano4-25w-super", kNano4, "25W", 4, 1020, 3200, 8, 0, 6, 1728, kNano4Super},
 };
 
 }  // namespace
@@ -66,12 +66,14 @@ const BoardMode* find_board_mode(std::string_view name) {
 std::vector<Figure> figures(const BoardMode& board) {
   const std::string module = fmt::format("NVIDIA's data sheet of {}", board.board),
                     mode = fmt::format("{} of Jetson Linux", board.conf);
+  const char* doubt = board.gpu_mhz_seen ? "" : "; the clock is not verified: no document has it";
   const double tensor_gflops = board.multiprocessors * board.gpu_mhz * 1e-3 * kSm87.tensor_flops;
   return {
       {fmt::format("{} multiprocessors at {:g} MHz", board.multiprocessors, board.gpu_mhz),
-       fmt::format("{}; {}", module, mode)},
+       fmt::format("{}; {}{}", module, mode, doubt)},
       {fmt::format("{:.1f} TFLOP/s of dense f16 and bf16 products", tensor_gflops * 1e-3),
-       fmt::format("multiprocessors x {:g} x clock: {}", kSm87.tensor_flops, kSm87.source)},
+       fmt::format("multiprocessors x {:g} x clock: {}{}", kSm87.tensor_flops, kSm87.source,
+                   doubt)},
       {fmt::format("{:.1f} GB/s of memory, which GPU and CPUs share", board.memory_gbs()),
        fmt::format("{:g} MHz x 2 x {} bytes: {}; {}", board.memory_mhz, board.bus_bytes, module,
                    mode)},

@@ -18,7 +18,8 @@ struct BoardMode {
   double l2_bytes;  // of the GPU; 0: not known
   int cores;        // Cortex-A78AE
   double cpu_mhz;
-  std::string_view conf;  // the file of Jetson Linux that has the mode
+  std::string_view conf;     // the file of Jetson Linux that has the mode
+  bool gpu_mhz_seen = true;  // a document has it; else it is not verified
 
   double memory_gbs() const { return memory_mhz * 1e-3 * 2 * bus_bytes; }
 };

@@ -29,8 +29,13 @@ std::optional<double> Spread::factor() const {
   return std::exp(off[rank - 1]);
 }
 
+std::optional<double> Calibration::factor(const LimitKind& kind) const {
+  const auto at = spreads.find(kind);
+  return at == spreads.end() ? std::nullopt : at->second.factor();
+}
+
 Calibration calibrate(const core::Results& from, const core::Results& to) {
-  Calibration calibration{.from = machine(from), .to = machine(to), .arithmetic = {}, .reads = {}};
+  Calibration calibration{.from = machine(from), .to = machine(to), .spreads = {}};
   if (calibration.from == calibration.to)
     throw core::Error(fmt::format("{} and {} are both of {}: --calibrate needs two machines",
                                   from.path, to.path, calibration.from));
@@ -41,17 +46,17 @@ Calibration calibrate(const core::Results& from, const core::Results& to) {
     if (at == there.end()) continue;
     const Basis here = basis_of(record, from), target = basis_of(*at->second, to);
     if (!here.bound.bound || !target.bound.bound) continue;
-    if (here.bound.bound->reads != target.bound.bound->reads) {
+    if (here.bound.bound->reads != target.bound.bound->reads ||
+        record.device != at->second->device) {
       ++calibration.other_limits;
       continue;
     }
     // measured / (least there / share here)
-    (here.bound.bound->reads ? calibration.reads : calibration.arithmetic)
-        .ratios.push_back(here.share / target.share);
+    calibration.spreads[{record.device, here.bound.bound->reads}].ratios.push_back(here.share /
+                                                                                   target.share);
   }
-  for (Spread* spread : {&calibration.arithmetic, &calibration.reads})
-    std::ranges::sort(spread->ratios);
-  if (calibration.arithmetic.ratios.empty() && calibration.reads.ratios.empty())
+  for (auto& [kind, spread] : calibration.spreads) std::ranges::sort(spread.ratios);
+  if (calibration.spreads.empty())
     throw core::Error(
         fmt::format("{} and {} have no case in common whose limits are known", from.path, to.path));
   return calibration;

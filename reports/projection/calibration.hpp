@@ -2,6 +2,7 @@
 // are projected to the other and compared with those that were measured there.
 #pragma once
 #include <cstddef>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,12 +21,22 @@ struct Spread {
   std::optional<double> factor() const;
 };
 
+/// What binds, and where: times on cores say nothing of times on a GPU.
+struct LimitKind {
+  std::string device;  // Record::device: "cpu", "cuda"
+  bool reads = false;  // reading binds; else arithmetic
+
+  std::string name() const { return device + (reads ? " reads" : " arithmetic"); }
+  auto operator<=>(const LimitKind&) const = default;
+};
+
 struct Calibration {
   std::string from, to;  // the machines
-  Spread arithmetic, reads;
+  std::map<LimitKind, Spread> spreads;
   size_t other_limits = 0;  // cases whose limits are of other kinds on the two machines
 
-  const Spread& of(bool of_reads) const { return of_reads ? reads : arithmetic; }
+  /// Nothing: too few cases have such a limit on both machines.
+  std::optional<double> factor(const LimitKind& kind) const;
 };
 
 /// Of the records that both files have: the same case, dtype, problem, inputs and implementation.

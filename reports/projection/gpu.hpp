@@ -4,7 +4,8 @@
 // A block of threads keeps a tile of rows of Q in shared memory, beside two stages of 64 keys, and
 // reads all keys and values of its head once. So
 //   - shared memory limits the rows of a tile: 128, 64, 32 or 16 of them;
-//   - blocks run in waves of one a multiprocessor, of which the last is not full;
+//   - blocks run in waves of one a multiprocessor, of which the last is not full; those of causal
+//     problems have more work the later their rows are;
 //   - a wave reads K and V of a head once. Where L2 holds them, later waves find them there;
 //     otherwise each wave reads them from memory (Dao et al., "FlashAttention", NeurIPS 2022, count
 //     reads likewise).

@@ -68,7 +68,7 @@ Projection project(const core::Record& record, const core::Results& file, const 
   if (!projection.why.empty()) return projection;
   projection.ns = there.bound->ns / projection.basis.share;
   if (calibration)
-    if (const auto factor = calibration->of(there.bound->reads).factor()) {
+    if (const auto factor = calibration->factor({record.device, there.bound->reads})) {
       projection.low_ns = std::max(projection.ns / *factor, there.bound->ns);
       projection.high_ns = projection.ns * *factor;
     }

@@ -27,7 +27,7 @@ struct Projection {
   Basis basis;
   std::optional<Bound> bound;             // on the board
   double ns = 0;                          // of a run there; 0: refused
-  std::optional<double> low_ns, high_ns;  // where the calibration knows this kind of limit
+  std::optional<double> low_ns, high_ns;  // where the calibration knows this LimitKind
   std::string why;                        // refused; "": not
 };
 

@@ -21,6 +21,7 @@ using core::Record;
 using core::Results;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 const BoardMode& board(const char* name) { return *find_board_mode(name); }
 
@@ -63,14 +64,26 @@ TEST(Boards, HaveThePeaksOfTheirDataSheets) {
     for (const Figure& figure : figures(one)) EXPECT_NE(figure.source, "") << figure.text;
   }
   const auto peak = [](const char* name) { return figures(board(name))[1].text; };
-  EXPECT_THAT(peak("orin-agx64-maxn"), HasSubstr("42.6 TFLOP/s"));
-  EXPECT_THAT(peak("orin-agx32-maxn"), HasSubstr("26.7 TFLOP/s"));
-  EXPECT_THAT(peak("orin-nx16-maxn"), HasSubstr("15.0 TFLOP/s"));
-  EXPECT_THAT(peak("orin-nano8-maxn-super"), HasSubstr("16.7 TFLOP/s"));
+  for (const auto& [name, tflops] : {std::pair{"orin-agx64-maxn", "42.6 TFLOP/s"},
+                                     {"orin-agx32-maxn", "26.7 TFLOP/s"},
+                                     {"orin-nx16-maxn", "15.0 TFLOP/s"},
+                                     {"orin-nx16-maxn-super", "19.2 TFLOP/s"},
+                                     {"orin-nx8-maxn", "12.5 TFLOP/s"},
+                                     {"orin-nx8-maxn-super", "19.2 TFLOP/s"},
+                                     {"orin-nano8-15w", "10.2 TFLOP/s"},
+                                     {"orin-nano8-maxn-super", "16.7 TFLOP/s"},
+                                     {"orin-nano4-10w", "5.1 TFLOP/s"},
+                                     {"orin-nano4-25w-super", "8.4 TFLOP/s"}})
+    EXPECT_THAT(peak(name), HasSubstr(tflops)) << name;
+  EXPECT_NEAR(board("orin-nano8-maxn-super").memory_gbs(), 102.4, 1e-9);
   EXPECT_NEAR(board("orin-agx64-maxn").memory_gbs(), 204.8, 1e-9);
   EXPECT_NEAR(board("orin-agx64-15w").memory_gbs(), 136.5, 0.1);
   EXPECT_NEAR(board("orin-nano4-10w").memory_gbs(), 34, 0.2);
   EXPECT_EQ(find_board_mode("orin"), nullptr);
+  for (size_t figure : {0, 1}) {  // the clock, and what follows from it
+    EXPECT_THAT(figures(board("orin-nx8-maxn"))[figure].source, HasSubstr("is not verified"));
+    EXPECT_THAT(figures(board("orin-nx8-20w"))[figure].source, Not(HasSubstr("is not verified")));
+  }
 }
 
 TEST(Gpu, SharedMemoryLimitsTheRowsOfATile) {
@@ -97,6 +110,54 @@ TEST(Gpu, TheLastWaveIsNotFull) {
   EXPECT_NEAR(bound_on(maxn(20), record).bound->ns, 4 * full * 16 / 20 * (52 * 20) / 1024,
               1e-6 * full)
       << "tiles of 64 rows";
+}
+
+TEST(Gpu, CausalTilesDifferInWork) {
+  Record record = dense();
+  record.features = "CAUSAL", record.flops /= 2;
+  const auto factor = [&](int multiprocessors) {
+    const double even = record.flops / (multiprocessors * 1.3005 * 2048);
+    return bound_on(maxn(multiprocessors), record).bound->ns / even;
+  };
+  EXPECT_NEAR(factor(15), 1, 1e-9) << "the last wave is of short tiles";
+  record.spec = "softmax dtype=f16 num_heads=1 seq_len_q=4096 head_dim=64";
+  // The last tile has 63 of the head's 32^2 half tiles of 128 keys.
+  EXPECT_NEAR(factor(16), 1, 1e-9);
+  EXPECT_NEAR(factor(20), 63.0 * 20 / 1024, 1e-9);
+  record.spec = "softmax dtype=f16 num_heads=16 seq_len_q=64 head_dim=64";
+  EXPECT_NEAR(factor(15), 2 * 15.0 / 16, 1e-9) << "16 like tiles, as of a dense problem";
+}
+
+TEST(Gpu, ProductsNameTheLimitAndStorageSetsTheBytes) {
+  Record record = dense();
+  record.dtype = "f32", record.arithmetic = "qk=bf16,pv=bf16,score=f32,acc=f32";
+  record.min_bytes *= 2;
+  EXPECT_EQ(bound_on(maxn(16), record).bound->limit, "bf16 tensor cores");
+  GpuLimits gpu = maxn(16);
+  gpu.memory_gbs = 0.01, gpu.l2_bytes = 3 << 20;  // half of it is less than 2 MiB a head
+  EXPECT_NEAR(bound_on(gpu, record).bound->ns,
+              (record.min_bytes + (2 - 1) * 16 * double(2 << 20)) / 0.01, 1);
+}
+
+TEST(Gpu, RatesAreThoseOfItsArchitecture) {
+  const Record record = dense();
+  std::string why;
+  const auto board_of = [&](const char* architecture) {
+    Results file = on_h100({record});
+    file.header.environment["cuda"]["name"] = "a board's";
+    file.header.environment["cuda"]["architecture"] = architecture;
+    file.header.environment["board"]["memory_cap_gbs"] = "273";
+    return gpu_of(file, record, why);
+  };
+  ASSERT_TRUE(board_of("sm_87"));
+  EXPECT_EQ(board_of("sm_87")->rates.tensor_flops, 2048);
+  EXPECT_NEAR(board_of("sm_87")->memory_gbs, 273, 1e-9);
+  EXPECT_FALSE(board_of("sm_110")) << "of a Thor";
+  EXPECT_EQ(why, "the rates of sm_110 are not known");
+  EXPECT_EQ(gpu_of(on_h100({record}), record, why)->rates.tensor_flops, 4096);
+  Results endless = on_h100({record});
+  endless.header.environment["cuda"]["multiprocessors"] = "1e300";
+  EXPECT_EQ(gpu_of(endless, record, why)->multiprocessors, 1024);
 }
 
 TEST(Gpu, EachWaveReadsTheKeysThatL2DoesNotHold) {
@@ -151,6 +212,14 @@ TEST(Projection, WhatIsNotKnownIsRefused) {
       {"not in f16 or bf16 (qk=tf32,pv=f16)", [](Record& r) { r.arithmetic = "qk=tf32,pv=f16"; }},
       {"whether products or reads limit it on NVIDIA H100",
        [](Record& r) { r.features = "GRID", r.min_bytes = 3352 * 100e3; }},
+      {"whether products or reads limit it on NVIDIA H100",
+       [](Record& r) { r.features = "CAUSAL", r.min_bytes = 3352 * 100e3; }},
+      {"how full its waves are on NVIDIA H100", [](Record& r) { r.features = "GRID+REL_BIAS"; }},
+      {"how full its waves are on NVIDIA H100",  // diagonals of rectangles
+       [](Record& r) { r.features = "CAUSAL", r.spec += " seq_len_kv=8192"; }},
+      {"how many tiles it has is not known (VARLEN)", [](Record& r) { r.features = "VARLEN"; }},
+      {"the rates of sm_110 are not known", [](Record&) {},
+       [](Results& file) { file.header.environment["cuda"]["architecture"] = "sm_110"; }},
       {"reads its workspace", [](Record& r) { r.memory.workspace_bytes = 1 << 30; }},
       {"of the least time", [](Record& r) { r.time->median_ns = 20e3; }},
       {"no tile of it fits",
@@ -173,7 +242,12 @@ TEST(Projection, WhatIsNotKnownIsRefused) {
   }
   const Record record = dense();
   EXPECT_EQ(project(record, on_h100({record}), board("orin-nx16-10w")).why, "");
+  Record windows = record;  // 4,096 tiles of 128 rows
+  windows.features = "GRID+REL_BIAS", windows.spec += " batch=8";
+  EXPECT_EQ(project(windows, on_h100({windows}), board("orin-nx16-10w")).why, "");
 }
+
+const LimitKind kCores{.device = "cpu"};
 
 Results cpus(const char* model, const std::vector<double>& shares,
              const std::string& limit = "f32 AVX3") {
@@ -193,27 +267,31 @@ TEST(Calibration, NineCasesGiveAnInterval) {
   std::vector<double> there = half;
   there[0] = 0.25, there[1] = 0.75;  // twice as long as projected, and two thirds
   const Calibration calibration = calibrate(cpus("one", half), cpus("other", there));
-  EXPECT_EQ(calibration.arithmetic.ratios.size(), 9u);
-  EXPECT_NEAR(calibration.arithmetic.ratios.front(), 2.0 / 3, 1e-12);
-  EXPECT_NEAR(calibration.arithmetic.factor().value_or(0), 2, 1e-12);
-  EXPECT_FALSE(calibration.reads.factor());
+  EXPECT_EQ(calibration.spreads.at(kCores).ratios.size(), 9u);
+  EXPECT_NEAR(calibration.spreads.at(kCores).ratios.front(), 2.0 / 3, 1e-12);
+  EXPECT_NEAR(calibration.factor(kCores).value_or(0), 2, 1e-12);
+  EXPECT_FALSE(calibration.factor({"cpu", true}));
   // The other way round the factor is the same.
-  EXPECT_NEAR(calibrate(cpus("other", there), cpus("one", half)).arithmetic.factor().value_or(0), 2,
+  EXPECT_NEAR(calibrate(cpus("other", there), cpus("one", half)).factor(kCores).value_or(0), 2,
               1e-12);
   there.pop_back();
-  EXPECT_FALSE(calibrate(cpus("one", half), cpus("other", there)).arithmetic.factor())
+  EXPECT_FALSE(calibrate(cpus("one", half), cpus("other", there)).factor(kCores))
       << "eight cases cannot say where nine of ten lie";
   // Of 19 cases one may be as far off as it likes
   std::vector<double> many(19, 0.5), outlier = many;
   outlier[0] = 0.001, outlier[1] = 0.4;
-  EXPECT_NEAR(calibrate(cpus("one", many), cpus("other", outlier)).arithmetic.factor().value_or(0),
-              1.25, 1e-12);
+  EXPECT_NEAR(calibrate(cpus("one", many), cpus("other", outlier)).factor(kCores).value_or(0), 1.25,
+              1e-12);
 
   const Record record = on_cpu();
   const Projection projection =
       project(record, attest::testing::file({record}), board("orin-agx64-maxn"), &calibration);
   EXPECT_NEAR(*projection.high_ns, 2 * projection.ns, 1e-6);
   EXPECT_NEAR(*projection.low_ns, projection.bound->ns, 1e-6) << "no less than the limits allow";
+  const Record on_gpu = dense();
+  const Projection gpu = project(on_gpu, on_h100({on_gpu}), board("orin-agx64-maxn"), &calibration);
+  EXPECT_GT(gpu.ns, 0);
+  EXPECT_FALSE(gpu.low_ns || gpu.high_ns) << "how far cores are off says nothing of a GPU";
 }
 
 TEST(Calibration, OnlyLikeLimitsOfTwoMachinesCount) {
@@ -233,9 +311,10 @@ TEST(Calibration, OnlyLikeLimitsOfTwoMachinesCount) {
   Results mixed = cpus("other", half);
   mixed.records[0].roofline->limit = "L2 reads";
   mixed.records[1].noisy = {"throttled"};
+  mixed.records[2].device = "another";
   const Calibration calibration = calibrate(cpus("one", half), mixed);
-  EXPECT_EQ(calibration.other_limits, 1u);
-  EXPECT_EQ(calibration.arithmetic.ratios.size(), 7u);
+  EXPECT_EQ(calibration.other_limits, 2u);
+  EXPECT_EQ(calibration.spreads.at(kCores).ratios.size(), 6u);
 }
 
 TEST(ProjectionText, SaysProjectionWithEachTimeAndEscapes) {

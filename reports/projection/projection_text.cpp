@@ -54,8 +54,7 @@ std::string interval_words(const Projected& projected) {
   return print_calibration(*projected.calibration);
 }
 
-std::string spread_words(const char* kind, const Spread& spread) {
-  if (spread.ratios.empty()) return fmt::format("{}: no case", kind);
+std::string spread_words(const std::string& kind, const Spread& spread) {
   const auto factor = spread.factor();
   return fmt::format("{}: {} case{}, measured / projected {:.2f} to {:.2f}, {}", kind,
                      spread.ratios.size(), spread.ratios.size() == 1 ? "" : "s",
@@ -64,9 +63,12 @@ std::string spread_words(const char* kind, const Spread& spread) {
                             : std::string("too few for an interval"));
 }
 
-ordered_json spread_json(const Spread& spread) {
+ordered_json spread_json(const LimitKind& kind, const Spread& spread) {
   const auto factor = spread.factor();
-  return {{"ratios", spread.ratios}, {"factor", factor ? ordered_json(*factor) : ordered_json()}};
+  return {{"device", kind.device},
+          {"limit", kind.reads ? "reads" : "arithmetic"},
+          {"ratios", spread.ratios},
+          {"factor", factor ? ordered_json(*factor) : ordered_json()}};
 }
 
 ordered_json projection_json(const Projection& projection) {
@@ -102,10 +104,10 @@ size_t Projected::count() const {
 }
 
 std::string print_calibration(const Calibration& calibration) {
-  std::string text = fmt::format("Intervals: from {} to {}, both measured\n  {}\n  {}",
-                                 printable(calibration.from), printable(calibration.to),
-                                 spread_words("arithmetic", calibration.arithmetic),
-                                 spread_words("reads", calibration.reads));
+  std::string text = fmt::format("Intervals: from {} to {}, both measured",
+                                 printable(calibration.from), printable(calibration.to));
+  for (const auto& [kind, spread] : calibration.spreads)
+    text += "\n  " + spread_words(printable(kind.name()), spread);
   if (calibration.other_limits > 0)
     text += fmt::format("\n  {} case{} left out: limits of other kinds on the two",
                         calibration.other_limits, calibration.other_limits == 1 ? "" : "s");
@@ -162,12 +164,14 @@ std::string projected_markdown(const Projected& projected) {
 }
 
 ordered_json calibration_json(const Calibration& calibration) {
-  return {{"from", calibration.from},
-          {"to", calibration.to},
-          {"level", Spread::kLevel},
-          {"arithmetic", spread_json(calibration.arithmetic)},
-          {"reads", spread_json(calibration.reads)},
-          {"other_limits", calibration.other_limits}};
+  ordered_json document{{"from", calibration.from},
+                        {"to", calibration.to},
+                        {"level", Spread::kLevel},
+                        {"spreads", ordered_json::array()},
+                        {"other_limits", calibration.other_limits}};
+  for (const auto& [kind, spread] : calibration.spreads)
+    document["spreads"].push_back(spread_json(kind, spread));
+  return document;
 }
 
 ordered_json projected_json(const Projected& projected) {
