@@ -26,7 +26,9 @@ void limit_memory(const core::MemoryRecord& memory, double most, Finding& findin
 void limit_time(const std::optional<core::TimeRecord>& time, double deadline, Finding& finding) {
   if (!time) return finding.set(Usable::kUnknown, "time");
   if (time->median_low_ns > deadline) return finding.set(Usable::kNo, "deadline");
-  if (worst_of(*time) > deadline) finding.set(Usable::kUnknown, "deadline");
+  // A time of NaN is compared so that it meets no deadline.
+  if (!(time->median_low_ns <= deadline) || !(worst_of(*time) <= deadline))
+    finding.set(Usable::kUnknown, "deadline");
 }
 
 /// What is known of a case that was not run: the workspace that the implementation declares, and on
@@ -71,7 +73,8 @@ struct Measured {
 std::vector<Measured> by_implementation(const ProblemRecords& problem) {
   const bool is_case = !problem.name.empty();
   const auto is_again = [&](const Record* a, const Record* b) {
-    return is_case || (a->case_name == b->case_name && tokens_of(a->spec) == tokens_of(b->spec));
+    return is_case || (a->case_name == b->case_name && a->inputs == b->inputs &&
+                       tokens_of(a->spec) == tokens_of(b->spec));
   };
   std::vector<Measured> all;
   for (const Record* record : problem.records) {
@@ -157,12 +160,15 @@ Candidate candidate_of(Measured measured, std::optional<int64_t> tokens,
   return candidate;
 }
 
-/// The largest of `value` over the points; nothing if one was not timed.
+/// The larger one; NaN if one of them is.
+double larger(double a, double b) { return std::isnan(a) || a > b ? a : b; }
+
+/// The largest of `value` over the points; nothing if one was not timed, or is not finite.
 template <class Value>
 std::optional<double> largest(const std::vector<const Record*>& points, Value value) {
   double most = 0;
   for (const Record* point : points) {
-    if (!point->time) return std::nullopt;
+    if (!point->time || !std::isfinite(value(*point->time))) return std::nullopt;
     most = std::max(most, value(*point->time));
   }
   return most;
@@ -170,11 +176,12 @@ std::optional<double> largest(const std::vector<const Record*>& points, Value va
 
 }  // namespace
 
-double worst_of(const core::TimeRecord& time) {
-  double worst = std::max(time.max_ns, time.cold_median_ns);
-  for (const double sample : time.cold_samples_ns) worst = std::max(worst, sample);
+double worst_cold_of(const core::TimeRecord& time) {
+  double worst = time.cold_median_ns;
+  for (const double sample : time.cold_samples_ns) worst = larger(worst, sample);
   return worst;
 }
+double worst_of(const core::TimeRecord& time) { return larger(time.max_ns, worst_cold_of(time)); }
 
 Finding judge(const Record& record, const ChoiceLimits& limits) {
   if (is_skipped(record)) return judge_skipped(record, limits);

@@ -47,8 +47,11 @@ struct Finding {
 };
 Finding judge(const core::Record& record, const ChoiceLimits& limits);
 
-/// The slowest time that was seen, warm or cold: what a deadline has to hold against.
+/// The slowest time that was seen, warm or cold: what a deadline has to hold against. NaN if one of
+/// these times is NaN.
 double worst_of(const core::TimeRecord& time);
+/// The slowest cold time. 0: none was measured. NaN if one is NaN.
+double worst_cold_of(const core::TimeRecord& time);
 
 /// By how much an implementation that passes misses what is asked of it.
 struct Miss {
@@ -68,7 +71,8 @@ struct Candidate {
   /// Of an implementation that passes at the nearest point, and breaks a limit there.
   std::optional<Miss> miss;
 
-  /// The largest median, and the slowest time seen, of the points; nothing: one was not timed.
+  /// The largest median, and the slowest time seen, of the points; nothing: one was not timed, or
+  /// has a time that is not finite.
   std::optional<double> median_ns() const, worst_ns() const;
 };
 

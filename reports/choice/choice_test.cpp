@@ -109,6 +109,27 @@ TEST(Choice, TheSlowestHasToMeetTheDeadline) {
   EXPECT_EQ(answer_of({untimed}, {.deadline_ns = 8, .memory_bytes = 99}), "a rejected memory");
 }
 
+TEST(Choice, ATimeThatIsNotFiniteMeetsNoDeadline) {
+  const auto with = [](double core::TimeRecord::* time, double value) {
+    return taken([&](Record& r) { (*r.time).*time = value; });
+  };
+  const ChoiceLimits limits{.deadline_ns = 20};
+  using Time = core::TimeRecord;
+  for (const auto time : {&Time::max_ns, &Time::cold_median_ns}) {
+    EXPECT_EQ(answer_of({with(time, NAN)}, limits), "a undecided deadline");
+    EXPECT_EQ(answer_of({with(time, INFINITY)}, limits), "a undecided deadline");
+  }
+  EXPECT_EQ(answer_of({with(&Time::median_low_ns, NAN)}, limits), "a undecided deadline");
+  EXPECT_EQ(answer_of({with(&Time::median_low_ns, INFINITY)}, limits), "a rejected deadline");
+  EXPECT_EQ(answer_of({taken([](Record& r) { r.time->cold_samples_ns = {3, NAN, 4}; })}, limits),
+            "a undecided deadline");
+  Record slow = sized(1000, 1e9);
+  slow.case_name = "a", slow.impl = "b";
+  for (const double none : {NAN, INFINITY})
+    EXPECT_EQ(answer_of({with(&Time::median_ns, none), slow}, {}), "b usable, a usable")
+        << "it is not the fastest";
+}
+
 TEST(Choice, TheFastestThatMayBeUsedIsBest) {
   const auto other = [](const char* impl, double ns,
                         core::ReasonCode code = core::ReasonCode::kPass) {
@@ -350,6 +371,33 @@ TEST(Choice, OtherProblemsAndMachinesAreNotMixed) {
   input.runs[1].header.environment["cpu"]["model"] = "another";
   EXPECT_EQ(families(input).size(), 2u);
   EXPECT_EQ(cases(input).size(), 2u);
+}
+
+TEST(Choice, ProblemsOfOneNameAreNotMixed) {
+  const auto problem1 = [](int head_dim, const char* inputs, const char* impl) {
+    return taken([&](Record& r) {
+      r.suite.clear(), r.case_name = "problem1", r.inputs = inputs, r.impl = impl;
+      r.spec = fmt::format("softmax dtype=f16 seq_len_q=1000 head_dim={}", head_dim);
+    });
+  };
+  const auto titles_of = [](std::vector<Record> first, std::vector<Record> second) {
+    Input input;
+    input.runs = {attest::testing::file(std::move(first)),
+                  attest::testing::file(std::move(second))};
+    std::vector<std::string> titles;
+    for (const ProblemRecords& one : cases(input)) {
+      titles.push_back(title(one));
+      EXPECT_EQ(one.records.size(), 1u);
+      EXPECT_EQ(choose(one, {}, {}).candidates.size(), 1u) << title(one);
+    }
+    return titles;
+  };
+  EXPECT_THAT(titles_of({problem1(32, "random", "a")}, {problem1(64, "random", "b")}),
+              ::testing::ElementsAre("problem1 f16: softmax dtype=f16 seq_len_q=1000 head_dim=32",
+                                     "problem1 f16: softmax dtype=f16 seq_len_q=1000 head_dim=64"));
+  EXPECT_THAT(titles_of({problem1(32, "random", "a")}, {problem1(32, "image", "b")}),
+              ::testing::ElementsAre("problem1 f16: random", "problem1 f16: image"));
+  EXPECT_EQ(titles_of({problem1(32, "random", "a")}, {}).at(0), "problem1 f16");
 }
 
 TEST(Choice, AProblemForTheLaunchCostIsInNoFamily) {

@@ -140,6 +140,7 @@ ordered_json problem_json(const ProblemRecords& problem) {
   one["dtype"] = problem.dtype;
   one["machine"] = problem.machine;
   one["problem"] = problem.spec;
+  if (!problem.name.empty()) one["inputs"] = problem.inputs;
   return one;
 }
 

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -29,12 +31,33 @@ std::vector<const Record*> others_than(const ProblemRecords& problem, const Last
   return others;
 }
 
+/// Sets what tells a problem from others of its name.
+void tell_apart(std::vector<ProblemRecords>& all) {
+  struct Seen {
+    std::set<std::string> specs, inputs;
+  };
+  const auto name_of = [](const ProblemRecords& one) {
+    return std::tuple(one.suite, one.name, one.dtype, one.machine);
+  };
+  std::map<decltype(name_of(all.front())), Seen> seen;
+  for (const ProblemRecords& one : all) {
+    seen[name_of(one)].specs.insert(one.spec);
+    seen[name_of(one)].inputs.insert(one.inputs);
+  }
+  for (ProblemRecords& one : all) {
+    const Seen& same = seen.at(name_of(one));
+    if (one.name.empty()) continue;
+    if (same.specs.size() > 1) one.apart = one.spec;
+    if (same.inputs.size() > 1) one.apart += (one.apart.empty() ? "" : ", ") + one.inputs;
+  }
+}
+
 /// The problems whose records have the same key, in the order of their first records. `identify`
 /// sets what a record's problem is, and returns whether it has one.
 template <class Identify>
 std::vector<ProblemRecords> group(const Input& input, Identify identify) {
   std::vector<ProblemRecords> all;
-  std::map<std::tuple<std::string, std::string, std::string, std::string, std::string>, size_t> at;
+  std::map<std::array<std::string, 6>, size_t> at;
   std::map<std::string, LastRecords> of_machine;
   const std::vector<std::string> devices = devices_of(input.runs);
   for (const Results& run : input.runs) {
@@ -45,14 +68,14 @@ std::vector<ProblemRecords> group(const Input& input, Identify identify) {
                          .input = &input};
       of_machine[one.machine][record.impl] = &record;
       if (!identify(record, one)) continue;
-      const std::string spec = one.name.empty() ? one.spec : "";
-      const auto [found, fresh] =
-          at.try_emplace({one.suite, one.name, one.dtype, one.machine, spec}, all.size());
+      const auto [found, fresh] = at.try_emplace(
+          {one.suite, one.name, one.dtype, one.machine, one.spec, one.inputs}, all.size());
       if (fresh) all.push_back(std::move(one));
       all[found->second].records.push_back(&record);
     }
   }
   for (ProblemRecords& one : all) one.others = others_than(one, of_machine.at(one.machine));
+  tell_apart(all);
   return all;
 }
 
@@ -62,6 +85,7 @@ std::vector<ProblemRecords> cases(const Input& input) {
   return group(input, [](const Record& record, ProblemRecords& problem) {
     problem.name = record.case_name;
     problem.spec = record.spec;
+    problem.inputs = record.inputs;
     return true;
   });
 }
@@ -77,7 +101,8 @@ std::string title(const ProblemRecords& problem) {
   const std::string suite = problem.suite.empty() ? "" : problem.suite + "/";
   if (problem.name.empty())
     return problem.suite.empty() ? problem.spec : problem.suite + ": " + problem.spec;
-  return fmt::format("{}{} {}", suite, problem.name, problem.dtype);
+  return fmt::format("{}{} {}{}{}", suite, problem.name, problem.dtype,
+                     problem.apart.empty() ? "" : ": ", problem.apart);
 }
 
 std::string family_of(const Record& record) {

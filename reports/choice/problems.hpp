@@ -16,7 +16,12 @@ namespace attest::reports {
 /// All are of one machine. The input must outlive it.
 struct ProblemRecords {
   std::string suite, name, dtype, machine;  // name: of the case; of a family, empty
-  std::string spec;  // the problem; of a family, without what gives the tokens
+  std::string spec;    // the problem; of a family, without what gives the tokens
+  std::string inputs;  // what a case's inputs are made of; of a family, empty
+  /// What tells a case from others that have its suite, name, dtype and machine: its spec, its
+  /// inputs, or both. Empty if there are none: `attest run 'softmax ...'` names every case
+  /// problem1.
+  std::string apart;
   std::vector<const core::Record*> records;
   /// The last record of each implementation that this machine ran on other problems of the input
   /// and not on this one, sorted by name.
@@ -29,7 +34,8 @@ std::vector<ProblemRecords> cases(const Input& input);
 /// The families in the order of their first records. Problems without tokens are in none.
 std::vector<ProblemRecords> families(const Input& input);
 
-/// "lidar/full_32768/self f16"; of a family its spec, "lidar: softmax dtype=f16 head_dim=64".
+/// "lidar/full_32768/self f16", behind it what tells it apart if there are several of that name; of
+/// a family its spec, "lidar: softmax dtype=f16 head_dim=64".
 std::string title(const ProblemRecords& problem);
 
 /// The spec without the tokens, which the problems of a family have in common beside suite and

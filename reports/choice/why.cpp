@@ -47,7 +47,7 @@ std::string say_time(const Record& r, const Finding& finding, double deadline) {
   return fmt::format(
       "{}: the median {} the deadline of {}, the slowest of {} samples does not: run it again on a "
       "quiet machine, or paced",
-      seen, time.median_ns > deadline ? "may meet" : "meets", print_time(deadline),
+      seen, time.median_ns <= deadline ? "meets" : "may meet", print_time(deadline),
       time.samples_ns.size());
 }
 

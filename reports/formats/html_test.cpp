@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
@@ -84,6 +85,16 @@ TEST(Html, AHistogramHasEverySample) {
   EXPECT_EQ(histogram["to"], time.max_ns);
   EXPECT_EQ(histogram["counts"][63], 1u) << "the slowest, far from the others";
   EXPECT_EQ(records[0]["time"]["worst"], time.max_ns);
+}
+
+// JSON has no such numbers: null would read as 0, the fastest of all.
+TEST(Html, TimesThatAreNotFiniteAreWords) {
+  Input input = attest::testing::golden_input();
+  core::TimeRecord& time = *input.runs[0].records[0].time;
+  time.median_ns = INFINITY, time.max_ns = NAN, time.cold_samples_ns = {NAN, 1};
+  const json written = data_of(print_html(input, {}))["records"][0]["time"];
+  EXPECT_EQ(written["median"], "inf");
+  for (const char* key : {"max", "cold", "worst"}) EXPECT_EQ(written[key], "nan") << key;
 }
 
 /// `count` cases with two records each, made of the first two of the golden results.

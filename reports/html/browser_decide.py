@@ -3,6 +3,7 @@ import json
 import os
 
 from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 import questions
@@ -30,7 +31,8 @@ ASK = """
       const others = [...document.querySelectorAll("#answer [data-other]")].map(other =>
         [other.dataset.other, other.querySelector("code").textContent]);
       return {head: document.querySelector("#answer strong").textContent, rows, others,
-        sentence: document.querySelector("#answer p").textContent};
+        sentence: document.querySelector("#answer p").textContent,
+        command: document.querySelector("#answer > p:last-child code").textContent};
     });
 """
 
@@ -88,6 +90,9 @@ def compare_choices(browser, attest, folder):
                     not one["relations"] for one in judged)
                 assert in_part == ("without relations" in row["part"]), about
                 seen.add((entry["usable"], entry["limit"]))
+            if case == cases[0]:
+                assert answer == questions.answer_for(
+                    questions.run(page_answer["command"], attest, folder), json.loads(case)), about
             seen.add((answer["answer"], "nearest" if answer["nearest_miss"] else "no miss"))
             seen.update([("others", "")] if answer["not_measured"] else [])
     missing = {("usable", ""), ("undecided", "between"), ("undecided", "range"),
@@ -97,6 +102,18 @@ def compare_choices(browser, attest, folder):
                ("rejected", "unsupported"), ("none", "nearest"), ("none", "no miss"),
                ("inconclusive", "nearest"), ("others", "")} - seen
     assert not missing, f"no question has the answer {missing}"
+
+
+def refuse_limits(browser, page):
+    """What the command refuses, the page refuses too, and it answers again once it is gone."""
+    browser.get("file://" + page)
+    answer = browser.find_element(By.ID, "answer")
+    for field, word in (("deadline", "deadline"), ("memory", "memory"), ("tokens", "tokens")):
+        typed = browser.find_element(By.ID, "decide-" + field)
+        typed.send_keys("0")
+        assert answer.text.startswith(f"This cannot be asked: the {word} must be"), answer.text
+        typed.send_keys(Keys.BACKSPACE)
+        assert "may be used" in answer.text, answer.text
 
 
 def follow_link(browser, page):

@@ -317,10 +317,12 @@ def look_at_tokens(browser, page):
     shown = [row.find_elements(By.TAG_NAME, "td")[heads.index("distance from softmax")].text
              for row in rows(browser, "accuracy")]
     assert sorted(set(shown)) == ["", "12.5 %"], shown
-    records = data_of(browser)["records"]
+    data = data_of(browser)
+    records = data["records"]
     for kind in ("sweep", "grid"):
         number = next(n for n, r in enumerate(records) if
-                      ("inputs" in r if kind == "sweep" else "window_height" in r["spec"]))
+                      (data["texts"][r["inputs"]] in data["runs"][r["run"]]["tokens"]
+                       if kind == "sweep" else "window_height" in r["spec"]))
         browser.get(f"file://{page}#record-{number}")
         browser.refresh()
         view = browser.find_element(By.CSS_SELECTOR, "dialog svg.tokens")
@@ -555,6 +557,7 @@ def main():
             use_chart(browser, folder)
             look_at_free_memory(browser)
         browser_decide.follow_link(browser, page)
+        browser_decide.refuse_limits(browser, page)
         look_at_axes(browser)
         look_at_words(browser)
         look_at_noise(browser)

@@ -2,7 +2,7 @@
 // browser_decide.py compares them. It is plain ECMAScript 5, so that any JavaScript engine can test
 // it (decide_test.js).
 //
-// question: {suite, name, dtype, machine: of the case that is asked about;
+// question: {suite, name, dtype, machine, spec, inputs: of the case that is asked about;
 //            family, tokens: if tokens is not null, problems of this family at this size instead;
 //            deadline_ns, memory_bytes, max_error_ratio: limits, null where there is none}
 // answer: {best: an entry or null, entries: [{impl, threads, state, why, points, miss, median_ns,
@@ -17,7 +17,7 @@
 // How far an estimated time may be off (reports/choice/choice.hpp says why).
 var estimateFactor = 10;
 
-/* exported decide, decideOne */
+/* exported decide, decideOne, chooseCommand, refusedLimit, shellWord */
 function decide(records, question) {
   var groups = decideGroups(records, question), entries = [], i;
   for (i = 0; i < groups.length; ++i) entries.push(decideGroup(groups[i], question));
@@ -38,8 +38,14 @@ function decide(records, question) {
 
 function isAsked(record, question) {
   return question.tokens !== null ? record.family === question.family
-    : record.suite === question.suite && record.name === question.name &&
-      record.dtype === question.dtype && record.machine === question.machine;
+    : isOfCase(record, question);
+}
+
+// Cases of one name may have other problems: attest run 'softmax ...' names every one problem1.
+function isOfCase(record, question) {
+  return record.suite === question.suite && record.name === question.name &&
+    record.dtype === question.dtype && record.machine === question.machine &&
+    record.spec === question.spec && record.inputs === question.inputs;
 }
 
 // Of the undecided, which come first, or if they have no miss, of the rejected.
@@ -91,7 +97,7 @@ function decideGroups(records, question) {
       groups.push(found[key]);
     }
     var group = found[key];
-    var problem = sized ? JSON.stringify([record.name, record.tokens]) : "case";
+    var problem = sized ? JSON.stringify([record.name, record.tokens, record.inputs]) : "case";
     if (!Object.prototype.hasOwnProperty.call(group.at, problem))
       group.at[problem] = group.records.length;
     group.records[group.at[problem]] = record;
@@ -148,18 +154,19 @@ function decideBetween(near, question) {
   return agree ? first : {state: "undecided", why: "between"};
 }
 
+// Of the points; null if one was not timed, or is not finite.
 function largest(points, value) {
   var most = 0, i;
   for (i = 0; i < points.length; ++i) {
-    if (!points[i].time) return null;
+    if (!points[i].time || !isFinite(value(points[i].time))) return null;
     most = Math.max(most, value(points[i].time));
   }
   return most;
 }
 
-// The slowest that was seen: what a deadline has to hold against.
+// The slowest that was seen: what a deadline has to hold against. NaN if one of them is.
 function worstTime(time) {
-  return Math.max(time.max, time.cold || 0);
+  return Math.max(time.max, time.cold);
 }
 
 // What device and host memory it takes beyond the tensors; null: not measured.
@@ -217,7 +224,51 @@ function decideOne(record, question) {
   if (question.deadline_ns !== null) {
     if (!record.time) set("undecided", "time");
     else if (record.time.low > question.deadline_ns) set("rejected", "deadline");
-    else if (worstTime(record.time) > question.deadline_ns) set("undecided", "deadline");
+    // A time of NaN is compared so that it meets no deadline.
+    else if (!(record.time.low <= question.deadline_ns) ||
+      !(worstTime(record.time) <= question.deadline_ns)) set("undecided", "deadline");
   }
   return finding;
+}
+
+// What the command takes of each limit; the fields of the page take more.
+var limitRanges = [["tokens", 1, Math.pow(2, 40), "the tokens must be a whole number, at least 1"],
+  ["deadline_ns", 1, 1e15, "the deadline must be from 1 ns (0.000001 ms) to 1,000,000 s"],
+  ["memory_bytes", 1, Math.pow(2, 60) - 1, "the memory must be at least 1 byte"],
+  ["max_error_ratio", 0, 1, "the error must be a share from 0 to 1"]];
+
+// Why the question cannot be asked; empty if it can.
+function refusedLimit(question) {
+  for (var i = 0; i < limitRanges.length; ++i) {
+    var value = question[limitRanges[i][0]];
+    if (value !== null && !(value >= limitRanges[i][1] && value <= limitRanges[i][2]))
+      return limitRanges[i][3];
+  }
+  return "";
+}
+
+// One word of a command line: names come from suites and plugins, and may hold anything.
+function shellWord(text) {
+  return /^[\w./=-]+$/.test(text) ? text : "'" + text.replace(/'/g, "'\\''") + "'";
+}
+
+// A glob of this name alone. Commas separate globs, so that one is any character.
+function globOf(name) {
+  return name.replace(/[*?[\\]/g, "\\$&").replace(/,/g, "?");
+}
+
+// The command that answers the same question, of results files.
+function chooseCommand(files, question) {
+  var words = ["attest choose"].concat(files.map(shellWord));
+  function add(option, value, unit) {
+    if (value !== null) words.push(option, value + unit);
+  }
+  var suite = question.suite ? question.suite + "/" : "";
+  words.push("--case", shellWord(globOf(suite + question.name)));
+  words.push("--dtype", shellWord(globOf(question.dtype)));
+  add("--tokens", question.tokens, "");
+  add("--deadline", question.deadline_ns === null ? null : question.deadline_ns / 1e6, "ms");
+  add("--memory", question.memory_bytes, "B");
+  add("--max-error-ratio", question.max_error_ratio, "");
+  return words.join(" ");
 }

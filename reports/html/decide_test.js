@@ -75,6 +75,28 @@
     [record({impl: "c", verdict: "fail"}), record(), b], {deadline_ns: 14},
     "b usable, a undecided deadline, c rejected fail", "b");
 
+  // Times that are not finite.
+  [NaN, Infinity].forEach(function (none) {
+    expect("the slowest is " + none, [record({time: time({max: none})})], {deadline_ns: 20},
+      "a undecided deadline", null);
+    expect("a cold time is " + none, [record({time: time({cold: none})})], {deadline_ns: 20},
+      "a undecided deadline", null);
+    expect("a median of " + none + " is not the fastest",
+      [record({time: time({median: none})}), record({impl: "b", time: time({median: 1e9})})], {},
+      "b usable, a usable", "b");
+  });
+  expect("a median from NaN", [record({time: time({low: NaN})})], {deadline_ns: 20},
+    "a undecided deadline", null);
+  expect("a median from infinity", [record({time: time({low: Infinity})})], {deadline_ns: 20},
+    "a rejected deadline", null);
+
+  // Cases of one name.
+  expect("another problem of this name does not count",
+    [record(), record({impl: "b", spec: "head_dim=32"}), record({impl: "c", inputs: "image"})], {},
+    "a usable", "a");
+  expect("other inputs of this name", [record(), record({impl: "c", inputs: "image"})],
+    {inputs: "image"}, "c usable", "c");
+
   // At sizes that were not measured.
   function at(tokens, changes) {
     var made = record({name: "n" + tokens, tokens: tokens});
@@ -185,5 +207,31 @@
 
   expect("threads are told apart", [record({threads: 2, time: time({median: 4})}), record()], {},
     "a usable, a usable", "a");
+  // The command that asks the same.
+  function expectCommand(question, expected) {
+    var got = chooseCommand(["a.jsonl", "b c.jsonl"], asked(question));
+    if (got !== "attest choose a.jsonl 'b c.jsonl' --case " + expected)
+      throw new Error("the command " + got);
+  }
+  expectCommand({}, "vit/x --dtype f16");
+  expectCommand({tokens: 4096, deadline_ns: 12500000, memory_bytes: 1572864, max_error_ratio: 0.5},
+    "vit/x --dtype f16 --tokens 4096 --deadline 12.5ms --memory 1572864B --max-error-ratio 0.5");
+  expectCommand({suite: "", name: "a*b,c?[d]\\e'f", dtype: "f16; g"},
+    "'a\\*b?c\\?\\[d]\\\\e'\\''f' --dtype 'f16; g'");
+
+  // What the command refuses.
+  function expectRefused(question, expected) {
+    var got = refusedLimit(asked(question));
+    if (got.indexOf(expected) !== 0 || (got === "") !== (expected === ""))
+      throw new Error("refused: " + got);
+  }
+  expectRefused({}, "");
+  expectRefused({tokens: 1, deadline_ns: 1, memory_bytes: 1, max_error_ratio: 0}, "");
+  expectRefused({tokens: 0}, "the tokens");
+  expectRefused({deadline_ns: 0}, "the deadline");
+  expectRefused({deadline_ns: -5}, "the deadline");
+  expectRefused({memory_bytes: 0}, "the memory");
+  expectRefused({max_error_ratio: 1.5}, "the error");
+
   print("every question has the right answer");
 }());

@@ -9,7 +9,21 @@
 function setUpDecide(data, {byId, bytes, cell, code, digits, grouped, listen, make, options, ratio,
   table, time, unique}) {
   const cases = unique(data.records.map(record =>
-    JSON.stringify([record.suite, record.name, record.dtype, record.machine])));
+    JSON.stringify([record.suite, record.name, record.dtype, record.machine, record.spec,
+      record.inputs])));
+  const fieldsOf = key => {
+    const [suite, name, dtype, machine, spec, inputs] = JSON.parse(key);
+    return {suite, name, dtype, machine, spec, inputs};
+  };
+  const named = ({suite, name, dtype, machine}) => JSON.stringify([suite, name, dtype, machine]);
+  const withName = new Map();  // the cases that have one name: their problems tell them apart
+  for (const key of cases) {
+    const name = named(fieldsOf(key));
+    withName.set(name, [...withName.get(name) || [], fieldsOf(key)]);
+  }
+  // What tells a case from the others of its name: its spec, its inputs, or both.
+  const apart = one => ["spec", "inputs"].filter(word =>
+    unique(withName.get(named(one)).map(other => other[word])).length > 1);
   const atTokens = record => `at ${grouped(record.tokens)} tokens`;
   const timesOf = (value, limit, what, print) =>
     `${digits(value / limit)} times the ${what} of ${print(limit)}`;
@@ -84,30 +98,15 @@ function setUpDecide(data, {byId, bytes, cell, code, digits, grouped, listen, ma
     const there = question.tokens === null || problem.tokens === question.tokens;
     const spec = problem.spec.split(" ").map(word => word.startsWith("seq_len_") &&
       word.endsWith("=" + problem.tokens) ? word.split("=")[0] + "=" + question.tokens : word);
-    return measuring(there ? problem : {subject: quoted(spec.join(" "))}, record);
+    return measuring(there ? problem : {subject: shellWord(spec.join(" "))}, record);
   }
   const commandOf = (entry, result, question) => {
     const [nearest] = entry.points;
     return entry.why === "range" ? measuringThere(result, question, nearest)
       : nearest.verdict === "skipped" ? measuring(nearest, nearest) : nearest.repro;
   };
-  const quoted = text => /^[\w./=-]+$/.test(text) ? text : `'${text.replace(/'/g, "'\\''")}'`;
-  // The command that answers the same question.
-  function chooseCommand(question) {
-    const words = ["attest choose", ...data.runs.map(run => quoted(run.file)), "--case",
-      quoted((question.suite ? question.suite + "/" : "") + question.name), "--dtype",
-      question.dtype];
-    const add = (option, value, unit) => {
-      if (value !== null) words.push(option, value + unit);
-    };
-    add("--tokens", question.tokens, "");
-    add("--deadline", question.deadline_ns === null ? null : question.deadline_ns / 1e6, "ms");
-    add("--memory", question.memory_bytes, "");
-    add("--max-error-ratio", question.max_error_ratio, "");
-    return words.join(" ");
-  }
   function asked() {
-    const [suite, name, dtype, machine] = JSON.parse(byId("decide-case").value);
+    const asked = fieldsOf(byId("decide-case").value);
     const limit = (id, factor) => {
       const value = parseFloat(byId(id).value);
       return Number.isFinite(value) ? value * factor : null;
@@ -115,11 +114,10 @@ function setUpDecide(data, {byId, bytes, cell, code, digits, grouped, listen, ma
     const whole = value => value === null ? null : Math.round(value);
     const hertz = byId("decide-period").value;
     const deadline = limit("decide-deadline", 1e6);  // typed in, it counts instead of the rate
-    const own = data.records.filter(record => record.suite === suite && record.name === name &&
-      record.dtype === dtype && record.machine === machine);
+    const own = data.records.filter(record => isOfCase(record, asked));
     const family = own[own.length - 1].family;
     const tokens = family === undefined ? null : whole(limit("decide-tokens", 1));
-    return {suite, name, dtype, machine, family, tokens,
+    return {...asked, family, tokens,
       deadline_ns: whole(deadline !== null ? deadline : hertz ? 1e9 / Number(hertz) : null),
       memory_bytes: whole(limit("decide-memory", 1024 * 1024)),
       max_error_ratio: limit("decide-error", 1)};
@@ -150,6 +148,11 @@ function setUpDecide(data, {byId, bytes, cell, code, digits, grouped, listen, ma
     const place = byId("answer");
     const question = asked();
     byId("decide-tokens").disabled = question.family === undefined;
+    const refused = refusedLimit(question);
+    if (refused) {
+      place.replaceChildren(make("p", {class: "bad"}, `This cannot be asked: ${refused}.`));
+      return;
+    }
     const result = decide(data.records, question);
     const place2 = make("div", {class: "cards"});
     table(place2, "Implementations for this problem", [
@@ -177,7 +180,7 @@ function setUpDecide(data, {byId, bytes, cell, code, digits, grouped, listen, ma
       "Not measured here: ", make("b", {}, record.impl), ". ",
       code(measuringThere(result, question, record)), " measures it.")),
     make("p", {class: "soft"}, "The same on a command line: ",
-      code(chooseCommand(question)), ". ",
+      code(chooseCommand(data.runs.map(run => run.file), question)), ". ",
       make("a", {href: linkOf(question), id: "decide-link"}, "Link to this question")));
   }
   // Says of an entry that may be used if it was judged in part only.
@@ -188,8 +191,10 @@ function setUpDecide(data, {byId, bytes, cell, code, digits, grouped, listen, ma
   }
   // A page that opens with this question: its case, and what was typed in.
   const fields = ["tokens", "period", "deadline", "memory", "error"];
-  function linkOf({suite, name, dtype, machine}) {
+  function linkOf(question) {
+    const {suite, name, dtype, machine} = question;
     const words = new URLSearchParams({suite, case: name, dtype, machine});
+    for (const word of apart(question)) words.set(word, question[word]);
     for (const field of fields) words.set(field, byId("decide-" + field).value);
     return "#decide?" + words;
   }
@@ -197,9 +202,12 @@ function setUpDecide(data, {byId, bytes, cell, code, digits, grouped, listen, ma
   function askLinked() {
     if (!location.hash.startsWith("#decide?")) return;
     const words = new URLSearchParams(location.hash.slice("#decide?".length));
-    const key = JSON.stringify(["suite", "case", "dtype", "machine"].map(word =>
-      words.get(word) || ""));
-    if (!cases.includes(key)) return;
+    const key = cases.find(one => Object.entries(fieldsOf(one)).every(([field, value]) => {
+      const word = words.get(field === "name" ? "case" : field);
+      // A link has the last two only where they tell the case from others of its name.
+      return word === null && ["spec", "inputs"].includes(field) || (word || "") === value;
+    }));
+    if (key === undefined) return;
     byId("decide-case").value = key;
     for (const field of fields)
       if (words.has(field)) byId("decide-" + field).value = words.get(field);
@@ -230,11 +238,12 @@ function setUpDecide(data, {byId, bytes, cell, code, digits, grouped, listen, ma
     askLinked();
     answer();
   }
+  const several = unique(data.records.map(record => record.machine)).length > 1;
   options(byId("decide-case"), cases.map(key => {
-    const [suite, name, dtype, machine] = JSON.parse(key);
-    const several = unique(data.records.map(record => record.machine)).length > 1;
-    return {key, text: [suite, name].filter(Boolean).join("/") + " " + dtype +
-      (several ? " on " + machine : "")};
+    const one = fieldsOf(key);
+    return {key, text: [one.suite, one.name].filter(Boolean).join("/") + " " + one.dtype +
+      apart(one).map((word, n) => (n ? ", " : ": ") + one[word]).join("") +
+      (several ? " on " + one.machine : "")};
   }));
   if (cases.length > 0) setUpQuestion();
   else byId("answer").replaceChildren("There are no records to decide on.");

@@ -14,6 +14,8 @@
   for (const record of data.records) {
     record.max_ratio = number(record.max_ratio);
     record.rms_ratio = number(record.rms_ratio);
+    for (const [key, value] of Object.entries(record.time || {}))
+      record.time[key] = number(value);
     record.title = [record.suite, record.name].filter(Boolean).join("/");
     // A device has a memory of its own, whose free part records do not have.
     const free = data.runs[record.run].free_bytes;
@@ -37,6 +39,7 @@
     return element;
   }
   function digits(value) {
+    if (!Number.isFinite(value)) return Number.isNaN(value) ? "nan" : "inf";
     return value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2);
   }
   function scaled(value, step, units) {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "core/tensor/walk.hpp"
-#include "reports/choice/problems.hpp"
+#include "reports/choice/choice.hpp"
 #include "reports/counters.hpp"
 #include "reports/coverage.hpp"
 #include "reports/html/charts.hpp"
@@ -35,7 +35,7 @@ using core::Results;
 using nlohmann::json;
 
 /// The fields of records whose texts stand once in the page, because many records share them.
-constexpr const char* kShared[] = {"machine", "own_machine", "processor", "subject",
+constexpr const char* kShared[] = {"machine", "own_machine", "processor", "inputs",    "subject",
                                    "options", "plugin",      "hash",      "arithmetic"};
 
 /// Texts that many records share. Records have their places in `all`.
@@ -104,16 +104,10 @@ json histogram(const std::vector<double>& samples) {
 }
 
 json time_json(const core::TimeRecord& time) {
-  double cold = time.cold_median_ns;
-  for (const double sample : time.cold_samples_ns) cold = std::max(cold, sample);
-  json all{{"median", time.median_ns},
-           {"low", time.median_low_ns},
-           {"high", time.median_high_ns},
-           {"min", time.min_ns},
-           {"max", time.max_ns},
-           {"cold", cold},
-           {"worst", std::max(time.max_ns, cold)},
-           {"create", time.create_ns},
+  json all{{"median", core::number(time.median_ns)},    {"low", core::number(time.median_low_ns)},
+           {"high", core::number(time.median_high_ns)}, {"min", core::number(time.min_ns)},
+           {"max", core::number(time.max_ns)},          {"cold", core::number(worst_cold_of(time))},
+           {"worst", core::number(worst_of(time))},     {"create", core::number(time.create_ns)},
            {"samples", time.samples_ns.size()}};
   const auto is_finite = [](double sample) { return std::isfinite(sample); };
   if (!time.samples_ns.empty() && std::ranges::all_of(time.samples_ns, is_finite))
@@ -242,7 +236,7 @@ json page_data(const Input& input) {
       if (!shown.contains(&record)) continue;
       json one = record_json(record, data["runs"].size());
       add_decide_data(run, record, one);
-      if (run.tokens.contains(record.inputs)) one["inputs"] = record.inputs;
+      one["inputs"] = record.inputs;
       const bool smallest = record.sweep && record.sweep->over.empty();  // for the launch cost
       const std::string rest = fmt::format("{} {} {} {}", data["runs"].size(), record.suite,
                                            smallest, without_tokens(record.spec));

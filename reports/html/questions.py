@@ -11,6 +11,7 @@ import copy
 import json
 import os
 import random
+import shlex
 import subprocess
 import sys
 
@@ -66,6 +67,18 @@ def make_record(base, draw, tokens, head_dim, dtype, impl, threads):
     return record
 
 
+def twins_of(records, draw):
+    """Cases that have the name of another case, and other inputs; some times are not finite."""
+    twins = copy.deepcopy(records[::5])
+    for twin in twins:
+        twin["inputs"] = "others"
+        if "time" in twin:
+            change_time(twin["time"], draw)
+            twin["time"].update(draw.choice(({}, {"max_ns": "nan"}, {"median_low_ns": "inf"},
+                                             {"median_ns": "nan"}, {"cold_median_ns": "inf"})))
+    return twins
+
+
 def write(golden, folder):
     with open(golden, encoding="utf-8") as file:
         lines = [json.loads(line) for line in file]
@@ -79,7 +92,7 @@ def write(golden, folder):
                    for impl in "abcd" for threads in (1, 2)
                    if draw.random() < 0.8 and (threads == 1 or impl == "a")]
         with open(os.path.join(folder, name + ".jsonl"), "w", encoding="utf-8") as file:
-            for line in [header, *records, *records[::9], lines[-1]]:
+            for line in [header, *records, *records[::9], *twins_of(records, draw), lines[-1]]:
                 file.write(json.dumps(line) + "\n")
 
 
@@ -167,13 +180,21 @@ def command_answers(attest, files, limits):
     return json.loads(done.stdout)["choices"]
 
 
+def run(command, attest, folder):
+    """The answers of a command that the page shows, which names files of this folder."""
+    words = [attest, *shlex.split(command)[1:], "--format", "json"]
+    done = subprocess.run(words, cwd=folder, stdout=subprocess.PIPE, check=False)
+    return json.loads(done.stdout)["choices"]
+
+
 def answer_for(choices, case):
     """The answer of a case, as the command has it, with its candidates."""
-    suite, name, dtype, machine = case
+    suite, name, dtype, machine, spec, inputs = case
     head_dim = "head_dim=" + name.split("_d")[1]
     found, = [one for one in choices if (one["suite"], one["dtype"], one["machine"]) ==
               (suite, dtype, machine) and
-              (one["case"] == name if "case" in one else one["problem"].endswith(head_dim))]
+              ([one["case"], one["problem"], one["inputs"]] == [name, spec, inputs]
+               if "case" in one else one["problem"].endswith(head_dim))]
     return found
 
 
