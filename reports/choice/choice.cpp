@@ -42,6 +42,12 @@ Finding judge_skipped(const Record& record, const ChoiceLimits& limits) {
   return {Usable::kUnknown, "skipped"};
 }
 
+/// Whether outputs were compared with a golden, so that there is an error.
+bool is_compared(const Record& record) {
+  return std::ranges::any_of(
+      record.fills, [](const core::FillRecord& fill) { return fill.judgement.exact_elements > 0; });
+}
+
 bool is_skipped(const Record& record) { return record.outcome.verdict() == Verdict::kSkipped; }
 
 std::optional<Miss> miss_of(const Record& record, const ChoiceLimits& limits) {
@@ -63,12 +69,33 @@ std::optional<Miss> miss_of(const Record& record, const ChoiceLimits& limits) {
   return most.limit.empty() ? std::nullopt : std::optional(most);
 }
 
-/// One implementation with one number of threads, and its records: the last one of each problem.
+/// One implementation with one number of threads, and its records: the one of each problem that
+/// counts.
 struct Measured {
   std::string impl;
   int32_t threads = 1;
   std::vector<const Record*> records;
 };
+
+/// Whether the outputs were wrong, or there were none because it crashed.
+bool is_wrong(const Record& record) {
+  const Verdict verdict = record.outcome.verdict();
+  return verdict == Verdict::kFail || verdict == Verdict::kSuspect || verdict == Verdict::kCrash;
+}
+
+/// Which of several records of one problem, the oldest first, counts: the last that was not
+/// skipped. Where that passes, the last one counts that is wrong and of the same library: what
+/// fails at times is not to be used.
+const Record* counting(const std::vector<const Record*>& records) {
+  const Record* last = records.back();
+  for (const Record* record : records)
+    if (!is_skipped(*record) || is_skipped(*last)) last = record;
+  if (!last->outcome.passes() || last->plugin_hash.empty()) return last;
+  const std::string& library = last->plugin_hash;
+  for (const Record* record : records)
+    if (is_wrong(*record) && record->plugin_hash == library) last = record;
+  return last;
+}
 
 std::vector<Measured> by_implementation(const ProblemRecords& problem) {
   const bool is_case = !problem.name.empty();
@@ -76,18 +103,26 @@ std::vector<Measured> by_implementation(const ProblemRecords& problem) {
     return is_case || (a->case_name == b->case_name && a->inputs == b->inputs &&
                        tokens_of(a->spec) == tokens_of(b->spec));
   };
-  std::vector<Measured> all;
+  struct Group {
+    std::string impl;
+    int32_t threads;
+    std::vector<std::vector<const Record*>> problems;
+  };
+  std::vector<Group> groups;
   for (const Record* record : problem.records) {
-    auto at = std::ranges::find_if(all, [&](const Measured& one) {
+    auto at = std::ranges::find_if(groups, [&](const Group& one) {
       return one.impl == record->impl && one.threads == record->threads;
     });
-    if (at == all.end()) at = all.insert(at, {record->impl, record->threads, {}});
-    const auto old =
-        std::ranges::find_if(at->records, [&](const Record* one) { return is_again(one, record); });
-    if (old == at->records.end())
-      at->records.push_back(record);
-    else
-      *old = record;
+    if (at == groups.end()) at = groups.insert(at, {record->impl, record->threads, {}});
+    auto same = std::ranges::find_if(
+        at->problems, [&](const auto& records) { return is_again(records.front(), record); });
+    if (same == at->problems.end()) same = at->problems.insert(same, {{}});
+    same->push_back(record);
+  }
+  std::vector<Measured> all;
+  for (const Group& group : groups) {
+    Measured& one = all.emplace_back(Measured{group.impl, group.threads, {}});
+    for (const auto& records : group.problems) one.records.push_back(counting(records));
   }
   return all;
 }
@@ -96,7 +131,7 @@ std::vector<Measured> by_implementation(const ProblemRecords& problem) {
 /// above.
 struct Neighbours {
   int64_t low = 0, high = 0;           // sizes; 0: none
-  std::vector<const Record*> records;  // the nearest first
+  std::vector<const Record*> records;  // the nearest first, of those the most serious first
 
   Neighbours(std::vector<const Record*> all, int64_t tokens, const ChoiceLimits& limits)
       : records(std::move(all)) {
@@ -112,30 +147,55 @@ struct Neighbours {
       const int64_t size = tokens_of(record->spec);
       return size != low && size != high;
     });
-    std::ranges::stable_sort(records, std::less(),
-                             [&](const Record* record) { return distance(*record, tokens); });
+    std::ranges::stable_sort(records, std::less(), [&](const Record* record) {
+      return std::tuple(distance(*record, tokens), -int(judge(*record, limits).usable));
+    });
   }
 };
 
-/// Whether all these records are unsupported for one reason, which then does not depend on tokens.
-bool are_unsupported_alike(const std::vector<const Record*>& records) {
-  const core::Outcome& first = records.front()->outcome;
-  return first.verdict() == Verdict::kUnsupported &&
-         std::ranges::all_of(records, [&](const Record* record) {
-           return record->outcome.code == first.code && record->outcome.reason == first.reason;
+/// Whether these records, those of the smallest size, are unsupported for one reason that does not
+/// depend on tokens: it is of the table, which knows no tokens, or `all` have it at another size.
+bool are_unsupported_alike(const std::vector<const Record*>& records,
+                           const std::vector<const Record*>& all) {
+  const Record& first = *records.front();
+  const auto is_alike = [&](const Record* record) {
+    return record->outcome.code == first.outcome.code &&
+           record->outcome.reason == first.outcome.reason;
+  };
+  if (first.outcome.verdict() != Verdict::kUnsupported || !std::ranges::all_of(records, is_alike))
+    return false;
+  return first.outcome.code == core::ReasonCode::kUnsupportedTable ||
+         std::ranges::any_of(all, [&](const Record* record) {
+           return is_alike(record) && tokens_of(record->spec) != tokens_of(first.spec);
          });
 }
 
-/// What the neighbours say together.
-Finding judge(const Neighbours& near, const ChoiceLimits& limits) {
+/// The largest power of two that the number is a multiple of.
+int64_t alignment(int64_t number) { return number & -number; }
+
+/// The largest power of two that all sizes at which it passed are multiples of.
+int64_t judged_multiple(const std::vector<const Record*>& all) {
+  int64_t least = INT64_MAX;
+  for (const Record* record : all)
+    if (record->outcome.passes()) least = std::min(least, alignment(tokens_of(record->spec)));
+  return least;
+}
+
+/// What the neighbours say together, of `all` records of an implementation.
+Finding judge(const Neighbours& near, const std::vector<const Record*>& all, int64_t tokens,
+              const ChoiceLimits& limits) {
   Finding first = judge(*near.records.front(), limits);
+  if (near.low == near.high) return first;
   const bool agree = std::ranges::all_of(near.records, [&](const Record* record) {
     return judge(*record, limits).usable == first.usable;
   });
   if (near.high == 0 && agree && first.usable == Usable::kNo) return first;
-  if (near.low == 0 && are_unsupported_alike(near.records)) return first;
+  if (near.low == 0 && are_unsupported_alike(near.records, all)) return first;
   if (near.high == 0 || near.low == 0) return {Usable::kUnknown, "range"};
-  return agree ? first : Finding{Usable::kUnknown, "between"};
+  if (!agree) return {Usable::kUnknown, "between"};
+  if (first.usable == Usable::kYes && alignment(tokens) < judged_multiple(all))
+    return {Usable::kUnknown, "alignment"};
+  return first;
 }
 
 Candidate candidate_of(Measured measured, std::optional<int64_t> tokens,
@@ -145,8 +205,10 @@ Candidate candidate_of(Measured measured, std::optional<int64_t> tokens,
   if (tokens) {
     Neighbours near(measured.records, *tokens, limits);
     if (!near.records.empty()) {
-      finding = judge(near, limits);
+      finding = judge(near, measured.records, *tokens, limits);
       candidate.points = std::move(near.records);
+      if (finding.limit == "alignment")
+        candidate.judged_multiple = judged_multiple(measured.records);
     }
   }
   if (candidate.points.empty()) {
@@ -191,6 +253,8 @@ Finding judge(const Record& record, const ChoiceLimits& limits) {
   // An error of NaN is compared so that it rejects.
   if (limits.max_error_ratio && !(record.max_ratio <= *limits.max_error_ratio))
     finding.set(Usable::kNo, "accuracy");
+  else if (limits.max_error_ratio && !is_compared(record))
+    finding.set(Usable::kUnknown, "accuracy");
   if (limits.memory_bytes) limit_memory(record.memory, *limits.memory_bytes, finding);
   if (limits.deadline_ns) limit_time(record.time, *limits.deadline_ns, finding);
   return finding;

@@ -65,9 +65,12 @@ struct Candidate {
   int32_t threads = 1;
   Usable usable = Usable::kYes;
   /// As Finding has it, or "range" (more or fewer tokens than measured), "between" (the measured
-  /// sizes on both sides disagree).
+  /// sizes on both sides disagree), "alignment" (both say yes, but all judged sizes are multiples
+  /// of what this one is no multiple of).
   std::string limit;
   std::vector<const core::Record*> points;  // the records that decide, the nearest first
+  /// Of "alignment": the largest power of two that all judged sizes are multiples of.
+  int64_t judged_multiple = 0;
   /// Of an implementation that passes at the nearest point, and breaks a limit there.
   std::optional<Miss> miss;
 
@@ -93,11 +96,15 @@ struct Choice {
 };
 
 /// The answer for a case, or with `tokens` for a family at that size. Of several records of an
-/// implementation, with the same case and threads, the last one counts. Between two measured sizes
-/// both decide; where they disagree, the records cannot tell. Above the largest measured size an
-/// implementation is rejected if it is at the largest, and is otherwise undecided. Below the
-/// smallest it is rejected if it does not support the problems of that size. Sizes that were
-/// skipped count as not measured, unless what is estimated or declared of them rejects.
+/// implementation, with the same case and threads, the last one counts that was not skipped; where
+/// that passes, the last one that is wrong and of the same library. Of several cases of the size
+/// that is asked about, the most serious decides. Between two measured sizes both decide; where
+/// they disagree, the records cannot tell, nor if all judged sizes are multiples of a power of two
+/// that the asked size is no multiple of. Above the largest measured size an implementation is
+/// rejected if it is at the largest, and is otherwise undecided. Below the smallest it is rejected
+/// if it is unsupported there for a reason that does not depend on tokens: of its table, or the
+/// same at two sizes or more. Sizes that were skipped count as not measured, unless what is
+/// estimated or declared of them rejects.
 Choice choose(const ProblemRecords& problem, std::optional<int64_t> tokens,
               const ChoiceLimits& limits);
 

@@ -70,9 +70,44 @@ TEST(Choice, AVerdictRejects) {
   EXPECT_EQ(answer_of({judged(core::ReasonCode::kFailTolerance)}, {}), "a rejected fail");
   EXPECT_EQ(answer_of({judged(core::ReasonCode::kErrorRuntime)}, {}), "a rejected error");
   EXPECT_EQ(answer_of({judged(core::ReasonCode::kSkippedTime)}, {}), "a undecided skipped");
-  EXPECT_EQ(answer_of({judged(core::ReasonCode::kFailTolerance), taken()}, {}), "a usable")
-      << "the last record counts";
-  EXPECT_EQ(answer_of({taken(), judged(core::ReasonCode::kFailTolerance)}, {}), "a rejected fail");
+}
+
+TEST(Choice, TheLastMeasuredRecordCounts) {
+  const auto of = [](const char* library, core::ReasonCode code) {
+    return taken([&](Record& r) { r.plugin_hash = library, r.outcome.code = code; });
+  };
+  using core::ReasonCode;
+  const Record pass = of("01", ReasonCode::kPass), fail = of("01", ReasonCode::kFailTolerance),
+               error = of("01", ReasonCode::kErrorRuntime),
+               skip = of("01", ReasonCode::kSkippedTime), newer = of("02", ReasonCode::kPass),
+               newer_fail = of("02", ReasonCode::kFailTolerance);
+  EXPECT_EQ(answer_of({pass, fail}, {}), "a rejected fail");
+  EXPECT_EQ(answer_of({fail, pass}, {}), "a rejected fail") << "one library that fails at times";
+  EXPECT_EQ(answer_of({fail, newer}, {}), "a usable") << "another build";
+  EXPECT_EQ(answer_of({fail, newer, pass}, {}), "a rejected fail");
+  EXPECT_EQ(answer_of({newer_fail, fail, newer}, {}), "a rejected fail");
+  EXPECT_EQ(answer_of({error, pass}, {}), "a usable") << "its outputs were not wrong";
+  EXPECT_EQ(answer_of({pass, skip}, {}), "a usable") << "a skip says less";
+  EXPECT_EQ(answer_of({skip, pass}, {}), "a usable");
+  EXPECT_EQ(answer_of({fail, skip}, {}), "a rejected fail");
+  EXPECT_EQ(answer_of({skip, skip}, {}), "a undecided skipped");
+  EXPECT_EQ(answer_of({of("", ReasonCode::kFailTolerance), of("", ReasonCode::kPass)}, {}),
+            "a usable")
+      << "the libraries are not known";
+}
+
+TEST(Choice, TheRunThatWasStartedLastCounts) {
+  const auto best_of = [](const char* first, const char* second) {
+    Input input;
+    Record older = taken(), newer = taken();
+    older.plugin_hash = "01", newer.plugin_hash = "02";
+    newer.outcome.code = core::ReasonCode::kFailTolerance;
+    input.runs = {attest::testing::file({newer}, first), attest::testing::file({older}, second)};
+    return choose(cases(input).at(0), {}, {}).usable_count();
+  };
+  EXPECT_EQ(best_of("2026-01-02T00:00:00Z", "2026-01-01T00:00:00Z"), 0u) << "the file given first";
+  EXPECT_EQ(best_of("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"), 1u);
+  EXPECT_EQ(best_of("2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z"), 1u) << "as they were given";
 }
 
 TEST(Choice, AnErrorAboveTheLimitRejects) {
@@ -80,6 +115,20 @@ TEST(Choice, AnErrorAboveTheLimitRejects) {
   EXPECT_EQ(answer_of({taken()}, {.max_error_ratio = 0.39}), "a rejected accuracy");
   EXPECT_EQ(answer_of({taken([](Record& r) { r.max_ratio = NAN; })}, {.max_error_ratio = 1}),
             "a rejected accuracy");
+}
+
+TEST(Choice, AnErrorHasToBeMeasured) {
+  const Record uncompared = taken([](Record& r) {
+    r.max_ratio = 0;
+    for (core::FillRecord& fill : r.fills) fill.judgement.exact_elements = 0;
+  });
+  const ChoiceLimits limits{.max_error_ratio = 0.5};
+  EXPECT_EQ(answer_of({uncompared}, limits), "a undecided accuracy");
+  EXPECT_EQ(answer_of({uncompared}, {}), "a usable");
+  EXPECT_EQ(answer_of({taken([](Record& r) { r.fills.clear(); })}, limits), "a undecided accuracy");
+  const Choice choice = chosen_from({uncompared}, {}, limits);
+  EXPECT_EQ(why(choice.candidates[0], {}, limits),
+            "its error was not measured: no outputs were compared with a golden");
 }
 
 TEST(Choice, MemoryHasToBeMeasured) {
@@ -163,6 +212,42 @@ TEST(Choice, SizesOnBothSidesDecide) {
   EXPECT_EQ(chosen_from(sizes, 2001, {}).candidates[0].points[0]->case_name, "n4000");
 }
 
+// Of 4,096 and 8,192 tokens, no tile of a kernel is cut.
+TEST(Choice, ASizeIsNotJudgedByMultiplesThatItIsNot) {
+  const std::vector<Record> sizes{sized(4096, 1), sized(8192, 1)};
+  EXPECT_EQ(answer_of(sizes, {}, 5001), "a undecided alignment");
+  EXPECT_EQ(answer_of(sizes, {}, 8192), "a usable");
+  EXPECT_EQ(answer_of({sized(1000, 1), sized(4096, 1), sized(8192, 1)}, {}, 5000), "a usable")
+      << "1,000 is a multiple of 8 too";
+  EXPECT_EQ(answer_of({sized(1000, 1), sized(4096, 1), sized(8192, 1)}, {}, 5004),
+            "a undecided alignment");
+  EXPECT_EQ(
+      answer_of({sized(1001, 1, core::ReasonCode::kFailTolerance), sized(4096, 1), sized(8192, 1)},
+                {}, 5001),
+      "a undecided alignment")
+      << "it failed there";
+  EXPECT_EQ(answer_of(sizes, {.deadline_ns = 0.5}, 5001), "a rejected deadline");
+  Input input;
+  input.runs = {attest::testing::file(sizes)};
+  const ProblemRecords family = families(input).at(0);
+  const Candidate one = choose(family, 5001, {}).candidates.at(0);
+  EXPECT_EQ(why(one, 5001, {}),
+            "only multiples of 4096 tokens were judged: pad the tokens to one, or measure 5001");
+  EXPECT_THAT(command_of(family, 5001, one), HasSubstr("seq_len_q=5001"));
+}
+
+TEST(Choice, SeveralCasesOfTheSizeAllCount) {
+  Record other = sized(2000, 9, core::ReasonCode::kFailTolerance);
+  other.case_name = "other", other.outcome.reason = "wrong";
+  EXPECT_EQ(answer_of({sized(2000, 1), other}, {}, 2000), "a rejected fail");
+  const Choice choice = chosen_from({sized(2000, 1), other}, 2000, {});
+  EXPECT_EQ(why(choice.candidates[0], 2000, {}), "fail: wrong");
+  other.outcome.code = core::ReasonCode::kPass;
+  EXPECT_EQ(answer_of({sized(2000, 1), other}, {.deadline_ns = 5}, 2000), "a rejected deadline");
+  other.time.reset();
+  EXPECT_EQ(answer_of({sized(2000, 1), other}, {.deadline_ns = 5}, 2000), "a undecided time");
+}
+
 TEST(Choice, NothingIsExtrapolated) {
   const std::vector<Record> sizes{sized(1000, 10), sized(4000, 40)};
   EXPECT_EQ(answer_of(sizes, {.deadline_ns = 100}, 4001), "a undecided range");
@@ -213,16 +298,25 @@ TEST(Choice, WhatIsUnsupportedForOneReasonIsSoAtAnySize) {
     record.outcome.reason = reason;
     return record;
   };
-  EXPECT_EQ(answer_of({refused(4000, "no f32")}, {}, 1000), "a rejected unsupported");
+  const Record at_most = refused(8000, "at most 4,000 tokens");
+  EXPECT_EQ(answer_of({at_most}, {}, 1000), "a undecided range") << "this may depend on tokens";
+  EXPECT_EQ(answer_of({at_most, refused(16000, "at most 4,096 tokens")}, {}, 1000),
+            "a undecided range");
+  EXPECT_EQ(answer_of({refused(4000, "no f32"), refused(8000, "no f32")}, {}, 1000),
+            "a rejected unsupported");
+  Record of_table = refused(4000, "does not take f32");
+  of_table.outcome.code = core::ReasonCode::kUnsupportedTable;
+  EXPECT_EQ(answer_of({of_table}, {}, 1000), "a rejected unsupported") << "a table has no tokens";
   EXPECT_EQ(answer_of({refused(1000, "no f32")}, {}, 4000), "a rejected unsupported");
   EXPECT_EQ(answer_of({refused(1000, "no f32"), refused(4000, "no f32")}, {}, 2000),
             "a rejected unsupported");
   Record other = refused(4000, "no GQA");
   other.case_name = "other";
-  EXPECT_EQ(answer_of({refused(4000, "no f32"), other}, {}, 1000), "a undecided range");
+  EXPECT_EQ(answer_of({refused(4000, "no f32"), other, refused(8000, "no f32")}, {}, 1000),
+            "a undecided range");
   EXPECT_EQ(answer_of({sized(4000, 1, core::ReasonCode::kFailTolerance)}, {}, 1000),
             "a undecided range");
-  const Choice choice = chosen_from({refused(4000, "no f32")}, 1000, {});
+  const Choice choice = chosen_from({refused(4000, "no f32"), refused(8000, "no f32")}, 1000, {});
   EXPECT_EQ(why(choice.candidates[0], 1000, {}), "at 4000 tokens: unsupported: a says \"no f32\"")
       << "these are the implementation's own words";
 }

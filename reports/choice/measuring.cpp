@@ -128,7 +128,8 @@ std::string measuring_command(const ProblemRecords& problem, std::optional<int64
 std::string command_of(const ProblemRecords& problem, std::optional<int64_t> tokens,
                        const Candidate& candidate) {
   const Record& nearest = *candidate.points.front();
-  if (candidate.limit == "range") return measuring_command(problem, tokens, nearest);
+  if (candidate.limit == "range" || candidate.limit == "alignment")
+    return measuring_command(problem, tokens, nearest);
   return nearest.outcome.verdict() == core::Verdict::kSkipped
              ? command(subject_of(run_of(*problem.input, nearest), nearest), nearest)
              : nearest.repro;

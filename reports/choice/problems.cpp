@@ -31,6 +31,14 @@ std::vector<const Record*> others_than(const ProblemRecords& problem, const Last
   return others;
 }
 
+/// The runs as they were started, whatever the order in which their files were given.
+std::vector<const Results*> by_time(const Input& input) {
+  std::vector<const Results*> runs;
+  for (const Results& run : input.runs) runs.push_back(&run);
+  std::ranges::stable_sort(runs, {}, [](const Results* run) { return run->header.started; });
+  return runs;
+}
+
 /// Sets what tells a problem from others of its name.
 void tell_apart(std::vector<ProblemRecords>& all) {
   struct Seen {
@@ -60,11 +68,11 @@ std::vector<ProblemRecords> group(const Input& input, Identify identify) {
   std::map<std::array<std::string, 6>, size_t> at;
   std::map<std::string, LastRecords> of_machine;
   const std::vector<std::string> devices = devices_of(input.runs);
-  for (const Results& run : input.runs) {
-    for (const Record& record : run.records) {
+  for (const Results* run : by_time(input)) {
+    for (const Record& record : run->records) {
       ProblemRecords one{.suite = record.suite,
                          .dtype = record.dtype,
-                         .machine = machine(run, record, devices),
+                         .machine = machine(*run, record, devices),
                          .input = &input};
       of_machine[one.machine][record.impl] = &record;
       if (!identify(record, one)) continue;

@@ -22,16 +22,16 @@ struct ProblemRecords {
   /// inputs, or both. Empty if there are none: `attest run 'softmax ...'` names every case
   /// problem1.
   std::string apart;
-  std::vector<const core::Record*> records;
+  std::vector<const core::Record*> records;  // those of the run that was started first come first
   /// The last record of each implementation that this machine ran on other problems of the input
   /// and not on this one, sorted by name.
   std::vector<const core::Record*> others;
   const Input* input = nullptr;
 };
 
-/// The cases in the order of their first records.
+/// The cases in the order of their first records, of which the oldest come first.
 std::vector<ProblemRecords> cases(const Input& input);
-/// The families in the order of their first records. Problems without tokens are in none.
+/// The families in the same order. Problems without tokens are in none.
 std::vector<ProblemRecords> families(const Input& input);
 
 /// "lidar/full_32768/self f16", behind it what tells it apart if there are several of that name; of

@@ -57,6 +57,8 @@ std::string say(const Record& r, const Finding& finding, const ChoiceLimits& lim
     return r.time ? fmt::format("median {}, slowest {}: meets every limit",
                                 print_time(r.time->median_ns), print_time(worst_of(*r.time)))
                   : "meets every limit; not timed";
+  if (finding.limit == "accuracy" && finding.usable == Usable::kUnknown)
+    return "its error was not measured: no outputs were compared with a golden";
   if (finding.limit == "accuracy")
     return fmt::format("its error is {} of its gate, the limit is {:g}", three_digits(r.max_ratio),
                        *limits.max_error_ratio);
@@ -100,6 +102,11 @@ std::string why(const Candidate& candidate, std::optional<int64_t> tokens,
     return fmt::format("not measured at this size: the {} that was measured has {} tokens",
                        nearest < *tokens ? "largest" : "smallest", nearest);
   }
+  if (candidate.limit == "alignment")
+    return fmt::format(
+        "only multiples of {0} tokens were judged: pad the tokens to one, or "
+        "measure {1}",
+        candidate.judged_multiple, *tokens);
   if (candidate.limit != "between")
     return at_point(candidate, tokens,
                     say(*candidate.points.front(), {candidate.usable, candidate.limit}, limits));

@@ -96,6 +96,7 @@ def compare_choices(browser, attest, folder):
             seen.add((answer["answer"], "nearest" if answer["nearest_miss"] else "no miss"))
             seen.update([("others", "")] if answer["not_measured"] else [])
     missing = {("usable", ""), ("undecided", "between"), ("undecided", "range"),
+               ("undecided", "alignment"),
                ("undecided", "deadline"), ("rejected", "deadline"), ("rejected", "memory"),
                ("undecided", "memory"), ("rejected", "accuracy"), ("undecided", "time"),
                ("rejected", "error"), ("undecided", "skipped"), ("rejected", "estimate"),

@@ -5,25 +5,28 @@
 // question: {suite, name, dtype, machine, spec, inputs: of the case that is asked about;
 //            family, tokens: if tokens is not null, problems of this family at this size instead;
 //            deadline_ns, memory_bytes, max_error_ratio: limits, null where there is none}
+// records: the oldest first (oldestFirst).
 // answer: {best: an entry or null, entries: [{impl, threads, state, why, points, miss, median_ns,
-//          worst_ns}], nearest: an entry or null, others: records, problem: a record or null},
+//          worst_ns, multiple}], nearest: an entry or null, others: records, problem: a record or null},
 // where state is "usable", "undecided" or "rejected", in this order, the fastest first. points: the
 // records that decide, the nearest first. miss: {limit, factor}, by how much an implementation that
 // passes misses its limits; nearest: the entry with the smallest. others: a record of each
 // implementation that this machine ran on other problems and not on this one; problem: that which
-// they are to be measured on.
+// they are to be measured on. multiple: of why "alignment", the largest power of two that all judged
+// sizes are multiples of.
 "use strict";
 
 // How far an estimated time may be off (reports/choice/choice.hpp says why).
 var estimateFactor = 10;
 
-/* exported decide, decideOne, chooseCommand, refusedLimit, shellWord */
+var stateRanks = {usable: 0, undecided: 1, rejected: 2};
+
+/* exported decide, decideOne, oldestFirst, chooseCommand, refusedLimit, shellWord */
 function decide(records, question) {
   var groups = decideGroups(records, question), entries = [], i;
   for (i = 0; i < groups.length; ++i) entries.push(decideGroup(groups[i], question));
-  var rank = {usable: 0, undecided: 1, rejected: 2};
   entries.sort(function (a, b) {
-    if (a.state !== b.state) return rank[a.state] - rank[b.state];
+    if (a.state !== b.state) return stateRanks[a.state] - stateRanks[b.state];
     var first = a.median_ns === null ? Infinity : a.median_ns;
     var second = b.median_ns === null ? Infinity : b.median_ns;
     if (first !== second) return first < second ? -1 : 1;
@@ -34,6 +37,16 @@ function decide(records, question) {
   return {best: usable ? entries[0] : null, entries: entries,
     nearest: usable ? null : nearestMiss(entries), others: decideOthers(records, question),
     problem: problemToMeasure(records, question)};
+}
+
+// The records by the times at which their runs were started.
+function oldestFirst(records, runs) {
+  return records.map(function (record, order) {
+    return {record: record, started: runs[record.run].started, order: order};
+  }).sort(function (a, b) {
+    if (a.started !== b.started) return a.started < b.started ? -1 : 1;
+    return a.order - b.order;
+  }).map(function (one) { return one.record; });
 }
 
 function isAsked(record, question) {
@@ -84,7 +97,25 @@ function tokensFactor(record, tokens) {
   return Math.max(record.tokens, tokens) / Math.min(record.tokens, tokens);
 }
 
-// Each implementation with one number of threads, and its records: the last one of each problem.
+function isSkipped(record) { return record.verdict === "skipped"; }
+
+// Which of several records of one problem, the oldest first, counts: the last that was not skipped.
+// Where that passes, the last one counts that is wrong and of the same library: what fails at times
+// is not to be used.
+function countingRecord(records) {
+  var last = records[records.length - 1], i;
+  for (i = 0; i < records.length; ++i)
+    if (!isSkipped(records[i]) || isSkipped(last)) last = records[i];
+  if (last.verdict !== "pass" || !last.hash) return last;
+  var library = last.hash;
+  for (i = 0; i < records.length; ++i)
+    if (["fail", "suspect", "crash"].indexOf(records[i].verdict) >= 0 &&
+      records[i].hash === library) last = records[i];
+  return last;
+}
+
+// Each implementation with one number of threads, and its records: the one of each problem that
+// counts.
 function decideGroups(records, question) {
   var groups = [], found = {}, i;
   var sized = question.tokens !== null;
@@ -99,30 +130,31 @@ function decideGroups(records, question) {
     var group = found[key];
     var problem = sized ? JSON.stringify([record.name, record.tokens, record.inputs]) : "case";
     if (!Object.prototype.hasOwnProperty.call(group.at, problem))
-      group.at[problem] = group.records.length;
-    group.records[group.at[problem]] = record;
+      group.at[problem] = group.records.push([]) - 1;
+    group.records[group.at[problem]].push(record);
   }
+  groups.forEach(function (group) { group.records = group.records.map(countingRecord); });
   return groups;
 }
 
 function decideGroup(group, question) {
   var near = question.tokens === null ? null : nearestRecords(group.records, question);
   var points = near && near.points.length ? near.points : [group.records[group.records.length - 1]];
-  var finding = near && near.points.length ? decideBetween(near, question)
+  var finding = near && near.points.length ? decideBetween(near, group.records, question)
     : decideOne(points[0], question);
-  var measured = finding.why !== "range" && finding.why !== "between";
+  var measured = ["range", "between", "alignment"].indexOf(finding.why) < 0;
   return {impl: group.impl, threads: group.threads, state: finding.state, why: finding.why,
     points: points, miss: measured ? missOf(points[0], question) : null,
     median_ns: largest(points, function (time) { return time.median; }),
-    worst_ns: largest(points, worstTime)};
+    worst_ns: largest(points, worstTime), multiple: finding.multiple};
 }
 
 // The records at the nearest sizes of which something is known, at or below the tokens and at or
-// above.
+// above; the nearest first, of those the most serious first.
 function nearestRecords(all, question) {
   var low = 0, high = 0, tokens = question.tokens, points = [], i;
   function isUnknown(record) {
-    return record.verdict === "skipped" && decideOne(record, question).state === "undecided";
+    return isSkipped(record) && decideOne(record, question).state === "undecided";
   }
   for (i = 0; i < all.length; ++i) {
     if (isUnknown(all[i])) continue;
@@ -132,26 +164,58 @@ function nearestRecords(all, question) {
   }
   for (i = 0; i < all.length; ++i)
     if (!isUnknown(all[i]) && (all[i].tokens === low || all[i].tokens === high))
-      points.push({record: all[i], order: i, factor: tokensFactor(all[i], tokens)});
-  points.sort(function (a, b) { return a.factor - b.factor || a.order - b.order; });
+      points.push({record: all[i], order: i, factor: tokensFactor(all[i], tokens),
+        rank: stateRanks[decideOne(all[i], question).state]});
+  points.sort(function (a, b) {
+    return a.factor - b.factor || b.rank - a.rank || a.order - b.order;
+  });
   return {low: low, high: high, points: points.map(function (point) { return point.record; })};
 }
 
-// Between two sizes both decide. Above the largest size only a rejection holds, and below the
-// smallest only that a problem is not supported, which then does not depend on tokens.
-function decideBetween(near, question) {
+// Whether the records of the smallest size are unsupported for one reason that does not depend on
+// tokens: it is of the table, which knows no tokens, or all records have it at another size.
+function areUnsupportedAlike(points, all) {
+  var first = points[0];
+  function isAlike(record) {
+    return record.code === first.code && record.reason === first.reason;
+  }
+  return first.verdict === "unsupported" && points.every(isAlike) &&
+    (first.code === "unsupported:table" || all.some(function (record) {
+      return isAlike(record) && record.tokens !== first.tokens;
+    }));
+}
+
+// The largest power of two that the number is a multiple of.
+function alignment(number) {
+  var power = 1;
+  while (number % (2 * power) === 0) power *= 2;
+  return power;
+}
+
+// The largest power of two that all sizes at which it passed are multiples of.
+function judgedMultiple(all) {
+  return all.reduce(function (least, record) {
+    return record.verdict === "pass" ? Math.min(least, alignment(record.tokens)) : least;
+  }, Infinity);
+}
+
+// Of several cases of the size the most serious decides. Between two sizes both decide, of an
+// implementation with these records. Above the largest size only a rejection holds, and below the
+// smallest only that a problem is not supported at any size.
+function decideBetween(near, all, question) {
   var first = decideOne(near.points[0], question);
+  if (near.low === near.high) return first;
   var agree = near.points.every(function (record) {
     return decideOne(record, question).state === first.state;
   });
   if (near.high === 0 && agree && first.state === "rejected") return first;
-  var alike = near.points.every(function (record) {
-    return record.verdict === "unsupported" && record.code === near.points[0].code &&
-      record.reason === near.points[0].reason;
-  });
-  if (near.low === 0 && alike) return first;
+  if (near.low === 0 && areUnsupportedAlike(near.points, all)) return first;
   if (near.high === 0 || near.low === 0) return {state: "undecided", why: "range"};
-  return agree ? first : {state: "undecided", why: "between"};
+  if (!agree) return {state: "undecided", why: "between"};
+  var multiple = judgedMultiple(all);
+  if (first.state === "usable" && alignment(question.tokens) < multiple)
+    return {state: "undecided", why: "alignment", multiple: multiple};
+  return first;
 }
 
 // Of the points; null if one was not timed, or is not finite.
@@ -204,17 +268,24 @@ function decideSkipped(record, question) {
   return {state: "undecided", why: "skipped"};
 }
 
+// Whether outputs were compared with a golden, so that there is an error.
+function isCompared(record) {
+  return (record.fills || []).some(function (fill) { return fill.exact > 0; });
+}
+
 function decideOne(record, question) {
   var finding = {state: "usable", why: ""};
   function set(state, why) {
     if (finding.state === "rejected" || finding.state === state) return;
     finding = {state: state, why: why};
   }
-  if (record.verdict === "skipped") return decideSkipped(record, question);
+  if (isSkipped(record)) return decideSkipped(record, question);
   if (record.verdict !== "pass") return {state: "rejected", why: record.verdict};
   // An error of NaN is compared so that it rejects.
   if (question.max_error_ratio !== null && !(record.max_ratio <= question.max_error_ratio))
     set("rejected", "accuracy");
+  else if (question.max_error_ratio !== null && !isCompared(record))
+    set("undecided", "accuracy");
   if (question.memory_bytes !== null) {
     var used = memoryOf(record);
     var least = used === null ? record.memory.workspace : used;

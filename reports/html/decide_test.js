@@ -6,6 +6,7 @@
   function record(changes) {
     var made = {impl: "a", threads: 1, family: 7, tokens: 1000, suite: "vit", name: "x",
       dtype: "f16", machine: "m", device: "cpu", verdict: "pass", max_ratio: 0.4,
+      fills: [{exact: 10}],
       memory: {workspace: 0, peak: 100},
       time: {median: 10, low: 9, high: 11, max: 15, cold: 0}};
     for (var key in changes) made[key] = changes[key];
@@ -37,9 +38,25 @@
   expect("another case, dtype or machine does not count",
     [record({name: "y"}), record({dtype: "f32"}), record({machine: "n"}), record({suite: "w"})],
     {}, "", null);
-  expect("the last record counts", [record({verdict: "fail"}), record()], {}, "a usable", "a");
-  expect("the last record counts, also if it is bad", [record(), record({verdict: "fail"})], {},
+  // Which of several records counts.
+  function of(hash, verdict) { return record({hash: hash, verdict: verdict}); }
+  expect("the last record counts", [of("2", "pass"), of("1", "fail")], {}, "a rejected fail", null);
+  expect("the last record counts, of another build", [of("1", "fail"), of("2", "pass")], {},
+    "a usable", "a");
+  expect("one library that fails at times", [of("1", "fail"), of("1", "pass")], {},
     "a rejected fail", null);
+  expect("it failed before another build", [of("1", "fail"), of("2", "pass"), of("1", "pass")], {},
+    "a rejected fail", null);
+  expect("an error is no wrong output", [of("1", "error"), of("1", "pass")], {}, "a usable", "a");
+  expect("a library that is not known", [of("", "fail"), of("", "pass")], {}, "a usable", "a");
+  expect("a skip says less", [of("1", "pass"), of("1", "skipped")], {}, "a usable", "a");
+  expect("a skip says less than a fail", [of("1", "fail"), of("1", "skipped")], {},
+    "a rejected fail", null);
+  expect("measured after a skip", [of("1", "skipped"), of("1", "pass")], {}, "a usable", "a");
+  var runs = [{started: "2026-01-02"}, {started: "2026-01-01"}, {started: "2026-01-02"}];
+  var ordered = oldestFirst([{run: 0, n: 1}, {run: 1, n: 2}, {run: 2, n: 3}, {run: 1, n: 4}], runs)
+    .map(function (one) { return one.n; }).join("");
+  if (ordered !== "2413") throw new Error("the oldest first: " + ordered);
   expect("a wrong one is not used, however fast", [record(), record({impl: "c", verdict: "crash"})],
     {}, "a usable, c rejected crash", "a");
   expect("skipped is not known", [record({verdict: "skipped"})], {}, "a undecided skipped", null);
@@ -47,6 +64,10 @@
 
   expect("an error at the limit", [record()], {max_error_ratio: 0.4}, "a usable", "a");
   expect("an error above it", [record()], {max_error_ratio: 0.39}, "a rejected accuracy", null);
+  expect("an error that was not measured", [record({fills: [{exact: 0}], max_ratio: 0}),
+    record({impl: "b", fills: undefined, max_ratio: 0})], {max_error_ratio: 0.4},
+    "a undecided accuracy, b undecided accuracy", null);
+  expect("an error that nobody asks about", [record({fills: undefined})], {}, "a usable", "a");
   expect("an error of NaN", [record({max_ratio: NaN})], {max_error_ratio: 1}, "a rejected accuracy",
     null);
 
@@ -81,9 +102,11 @@
       "a undecided deadline", null);
     expect("a cold time is " + none, [record({time: time({cold: none})})], {deadline_ns: 20},
       "a undecided deadline", null);
-    expect("a median of " + none + " is not the fastest",
-      [record({time: time({median: none})}), record({impl: "b", time: time({median: 1e9})})], {},
-      "b usable, a usable", "b");
+    var odd = record({time: time({median: none})});
+    var slow = record({impl: "b", time: time({median: 1e9})});
+    expect("a median of " + none + " is not the fastest", [odd, slow], {}, "b usable, a usable",
+      "b");
+    expect("a median of " + none + ", given last", [slow, odd], {}, "b usable, a usable", "b");
   });
   expect("a median from NaN", [record({time: time({low: NaN})})], {deadline_ns: 20},
     "a undecided deadline", null);
@@ -126,9 +149,24 @@
   expect("only skipped", [at(2000, {verdict: "skipped"})], {tokens: 2000}, "a undecided skipped",
     null);
   expect("two cases of one size both count", [at(2000), at(2000, {name: "y", verdict: "fail"})],
-    {tokens: 2000}, "a undecided between", null);
+    {tokens: 2000}, "a rejected fail", null);
+  expect("two cases of one size, and one is not timed",
+    [at(2000), at(2000, {name: "y", time: undefined})], {tokens: 2000, deadline_ns: 20},
+    "a undecided time", null);
   expect("the last record of a size counts", [at(2000, {verdict: "fail"}), at(2000)],
     {tokens: 2000}, "a usable", "a");
+  // Sizes that are multiples of what the judged ones are multiples of.
+  var powers = [at(4096), at(8192)];
+  expect("no multiple of 4,096", powers, {tokens: 5001}, "a undecided alignment", null);
+  expect("a multiple of 8, as 1,000", powers.concat([at(1000)]), {tokens: 5000}, "a usable", "a");
+  expect("a multiple of 4", powers.concat([at(1000)]), {tokens: 5004}, "a undecided alignment",
+    null);
+  expect("it failed at an odd one", powers.concat([at(1001, {verdict: "fail"})]), {tokens: 5001},
+    "a undecided alignment", null);
+  expect("too slow on both sides", powers, {tokens: 5001, deadline_ns: 1}, "a rejected deadline",
+    null);
+  if (decide(powers, asked({tokens: 5001})).entries[0].multiple !== 4096)
+    throw new Error("the multiple that was judged");
   // What was skipped has an estimated time.
   function skipped(estimated, changes) {
     var made = record({verdict: "skipped", time: undefined, estimated: estimated,
@@ -160,10 +198,17 @@
     return at(tokens, {name: name || "n" + tokens, verdict: "unsupported", reason: reason,
       code: "unsupported:query", time: undefined});
   }
-  expect("unsupported at the one larger size", [refused(4000, "no f32")], {tokens: 1000},
-    "a rejected unsupported", null);
+  expect("unsupported at the one larger size", [refused(4000, "at most 2,000")], {tokens: 1000},
+    "a undecided range", null);
+  expect("unsupported at two larger sizes", [refused(4000, "no f32"), refused(8000, "no f32")],
+    {tokens: 1000}, "a rejected unsupported", null);
+  expect("unsupported for other reasons at two larger sizes",
+    [refused(4000, "no f32"), refused(8000, "no GQA")], {tokens: 1000}, "a undecided range", null);
+  var listed = refused(4000, "does not take f32");
+  listed.code = "unsupported:table";
+  expect("a table has no tokens", [listed], {tokens: 1000}, "a rejected unsupported", null);
   expect("unsupported for two reasons at a larger size",
-    [refused(4000, "no f32"), refused(4000, "no GQA", "y")],
+    [refused(4000, "no f32"), refused(4000, "no GQA", "y"), refused(8000, "no f32")],
     {tokens: 1000}, "a undecided range", null);
   expect("unsupported at the one smaller size", [refused(1000, "no f32")], {tokens: 4000},
     "a rejected unsupported", null);

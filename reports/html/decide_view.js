@@ -8,6 +8,7 @@
 /* exported setUpDecide */
 function setUpDecide(data, {byId, bytes, cell, code, digits, grouped, listen, make, options, ratio,
   table, time, unique}) {
+  const records = oldestFirst(data.records, data.runs);
   const cases = unique(data.records.map(record =>
     JSON.stringify([record.suite, record.name, record.dtype, record.machine, record.spec,
       record.inputs])));
@@ -34,7 +35,9 @@ function setUpDecide(data, {byId, bytes, cell, code, digits, grouped, listen, ma
       ? `median ${time(record.time.median)}, slowest ${time(worstTime(record.time))}` : "";
     switch (finding.why) {
       case "": return seen ? seen + ": meets every limit" : "meets every limit; not timed";
-      case "accuracy": return `its error is ${ratio(record.max_ratio)} of its gate, the limit is ` +
+      case "accuracy": return !rejected
+        ? "its error was not measured: no outputs were compared with a golden"
+        : `its error is ${ratio(record.max_ratio)} of its gate, the limit is ` +
         question.max_error_ratio;
       case "memory": return saidOfMemory(record, rejected, question.memory_bytes);
       case "time": return "it was not timed";
@@ -71,6 +74,9 @@ function setUpDecide(data, {byId, bytes, cell, code, digits, grouped, listen, ma
       return "not measured at this size: the " +
         (nearest.tokens < question.tokens ? "largest" : "smallest") +
         ` that was measured has ${grouped(nearest.tokens)} tokens`;
+    if (entry.why === "alignment")
+      return `only multiples of ${grouped(entry.multiple)} tokens were judged: pad the tokens to ` +
+        `one, or measure ${grouped(question.tokens)}`;
     if (entry.why === "between")
       return "its nearest measured sizes disagree: " + entry.points.map(record =>
         `${atTokens(record)}: ${said(record, decideOne(record, question), question)}`).join("; ");
@@ -102,7 +108,7 @@ function setUpDecide(data, {byId, bytes, cell, code, digits, grouped, listen, ma
   }
   const commandOf = (entry, result, question) => {
     const [nearest] = entry.points;
-    return entry.why === "range" ? measuringThere(result, question, nearest)
+    return ["range", "alignment"].includes(entry.why) ? measuringThere(result, question, nearest)
       : nearest.verdict === "skipped" ? measuring(nearest, nearest) : nearest.repro;
   };
   function asked() {
@@ -114,7 +120,7 @@ function setUpDecide(data, {byId, bytes, cell, code, digits, grouped, listen, ma
     const whole = value => value === null ? null : Math.round(value);
     const hertz = byId("decide-period").value;
     const deadline = limit("decide-deadline", 1e6);  // typed in, it counts instead of the rate
-    const own = data.records.filter(record => isOfCase(record, asked));
+    const own = records.filter(record => isOfCase(record, asked));
     const family = own[own.length - 1].family;
     const tokens = family === undefined ? null : whole(limit("decide-tokens", 1));
     return {...asked, family, tokens,
@@ -153,7 +159,7 @@ function setUpDecide(data, {byId, bytes, cell, code, digits, grouped, listen, ma
       place.replaceChildren(make("p", {class: "bad"}, `This cannot be asked: ${refused}.`));
       return;
     }
-    const result = decide(data.records, question);
+    const result = decide(records, question);
     const place2 = make("div", {class: "cards"});
     table(place2, "Implementations for this problem", [
       {title: "implementation", value: entry => nameOf(entry, result)},

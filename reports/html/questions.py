@@ -15,7 +15,7 @@ import shlex
 import subprocess
 import sys
 
-TOKENS = (256, 1024, 4096, 16384)
+TOKENS = (250, 1024, 4096, 16384)
 TIMES_MS = (1, 5, 20, 50, 80)  # of records and of questions, so that some are equal
 MEMORY = (0, 2 ** 20, 3 * 2 ** 20, 64 * 2 ** 20)
 ERRORS = (0.1, 0.3, 0.5, 0.9)
