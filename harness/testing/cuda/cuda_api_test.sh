@@ -20,10 +20,10 @@ cudaLaunchAttributeProgrammaticStreamSerialization cudaLaunchConfig_t cudaLaunch
 cudaMemcpy cudaMemcpyHostToDevice cudaMemcpyToSymbol cudaMemsetAsync cudaStream_t cudaSuccess
 cudaTypedefs cudaDriverEntryPointQueryResult cudaDriverEntryPointSuccess'
 
-# uses FOLDER: each name of the runtime in its CUDA sources that is not known, or gone, with its
-# place. Lines behind #if CUDART_VERSION and its #else do not count.
+# uses FOLDER: each name of the runtime in its sources that is not known, or gone, with its place;
+# host code calls the runtime too. Lines behind #if CUDART_VERSION and its #else do not count.
 uses() {
-  find "$1" \( -name '*.cu' -o -name '*.cuh' \) -print0 | sort -z | xargs -0 awk -v known="$known" '
+  find "$1" -regex '.*\.\(cu\|cuh\|cpp\|hpp\)' -print0 | sort -z | xargs -0 awk -v known="$known" '
     BEGIN { split(known, names); for (i in names) has[names[i]] = 1 }
     FNR == 1 { depth = guarded = 0 }
     /^ *#if/ { depth++; if (!guarded && /CUDART_VERSION/) guarded = depth }
@@ -54,5 +54,9 @@ void g() { cudaOldCall(); }
 #endif
 void h() { cudaLibraryLoadData(0); }  // not cudaCommented
 PLANTED
-[[ $(uses "$work") == "$work/planted.cu:1: clockRate
-$work/planted.cu:7: cudaLibraryLoadData" ]] || { echo "planted names:"; uses "$work"; exit 1; }
+echo 'void f() { cudaOnlyInACpp(); }' >"$work/planted.cpp"
+echo 'inline void f() { cudaOnlyInAHpp(); }' >"$work/planted.hpp"
+[[ $(uses "$work") == "$work/planted.cpp:1: cudaOnlyInACpp
+$work/planted.cu:1: clockRate
+$work/planted.cu:7: cudaLibraryLoadData
+$work/planted.hpp:1: cudaOnlyInAHpp" ]] || { echo "planted names:"; uses "$work"; exit 1; }
