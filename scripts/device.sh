@@ -189,19 +189,18 @@ timed_records() {
   done
 }
 benchmark() {
-  local status=0 started=$SECONDS limit impls goldens=()
+  local limit impls goldens=()
   limit=$(left 190)
   # The device's goldens have all rows of 16,384 tokens, and take half of the time. With less time
   # the host computes those of some rows instead.
   if ((limit < 170)); then goldens=(--host-golden); fi
   impls=$(present flash_cuda,window_cuda,linear_cuda,cudnn_cuda,cublas_cuda)
   timed_records ${impls//,/ } >"$work/records.txt"
-  timeout --kill-after=10 "$limit" "$attest" run "$suites/gpu.json" \
+  run_within benchmark "$limit" "$attest" run "$suites/gpu.json" \
     --impl "$impls" --records "$work/records.txt" --fill random --relations none --budget 0.2 \
     --timeout 20 ${goldens[@]+"${goldens[@]}"} \
-    -o "$out/benchmark.jsonl" --overwrite --table "$out/benchmark.md" || status=$?
-  echo "benchmark: $((SECONDS - started)) s, exit $status"
-  judge benchmark $status "$out/benchmark.jsonl"
+    -o "$out/benchmark.jsonl" --overwrite --table "$out/benchmark.md"
+  judge benchmark "$out/benchmark.jsonl"
 }
 
 peers() {
@@ -218,13 +217,12 @@ peers() {
 # conform NAME SECONDS ARGUMENT...: judges the quick cases of suites. Relations need processes of
 # their own, and each makes a CUDA context, which takes longer than most runs.
 conform() {
-  local name=$1 limit status=0 started=$SECONDS
+  local name=$1 limit
   limit=$(left "$2")
   shift 2
-  timeout --kill-after=10 "$limit" "$attest" run "$@" --quick --judge-only --timeout 30 \
-    -o "$work/conformance/$name.jsonl" --overwrite || status=$?
-  echo "conformance $name: $((SECONDS - started)) s, exit $status"
-  judge "conformance $name" $status "$work/conformance/$name.jsonl"
+  run_within "conformance $name" "$limit" "$attest" run "$@" --quick --judge-only --timeout 30 \
+    -o "$work/conformance/$name.jsonl" --overwrite
+  judge "conformance $name" "$work/conformance/$name.jsonl"
 }
 conformance() {
   rm -rf "$work/conformance"

@@ -27,7 +27,10 @@ while (($#)); do
   esac
   case $1 in
     -h | --help) sed -n '2,/^set /{/^set /!s/^# \{0,1\}//p}' "$0"; exit 0 ;;
-    -o) out=$2; shift ;;
+    -o)
+      out=$2
+      while [[ $out == ?*/ ]]; do out=${out%/}; done
+      shift ;;
     --seconds)
       seconds=$2
       is_seconds "$2" || { echo "orin.sh: --seconds $2: not a number of seconds" >&2; exit 64; }
@@ -57,7 +60,7 @@ mib_of() { awk -v key="$1:" '$1 == key { print int($2 / 1024) }' "$machine/proc/
 # The chip, the release, and the memory that is free.
 look_at_board() {
   local chip release
-  chip=$(tr '\0' '\n' <"$machine/proc/device-tree/compatible" 2>/dev/null |
+  chip=$(tr '\0' '\n' 2>/dev/null <"$machine/proc/device-tree/compatible" |
     grep -o 'tegra[0-9]*' | head -1 || true)
   release=$(sed -n '1s/^# R\([0-9]*\).*/\1/p' "$machine/etc/nv_tegra_release" 2>/dev/null || true)
   [[ -n $chip || -n $release ]] ||
@@ -85,33 +88,56 @@ look_at_board() {
       "sudo systemctl isolate multi-user.target, to end the desktop"
 }
 
+# rest [MOST]: the seconds that are left but for the last step, at least 1 and at most MOST.
+rest() {
+  local left=$((seconds - last - SECONDS))
+  if ((left > ${1:-left})); then left=$1; fi
+  echo $((left < 1 ? 1 : left))
+}
+
+# prepare WHAT COMMAND...: runs the command in the time that is left, and returns its exit code.
+prepare() {
+  local what=$1 status=0
+  shift
+  timeout --kill-after=$kill_after "$(rest)" "$@" || status=$?
+  if ((status == 124 || (status == 137 && $(rest) == 1))); then
+    echo "orin.sh: time was over while it $what; the same call again goes on" >&2
+    exit 3
+  fi
+  return $status
+}
+
 # In a source tree: sets up and builds, in the time that is left. A build that is cut short goes on
 # at the next call.
 build() {
-  local nvcc jobs status=0
+  local nvcc jobs tree=$root/build/release
+  local cuda=(-DATTEST_CUDA=on -DATTEST_CUDA_ARCHITECTURES=$architecture)
   nvcc=$(command -v nvcc || echo "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc")
   [[ -x $nvcc ]] ||
     stop "nvcc is neither in PATH nor in ${CUDA_HOME:-/usr/local/cuda}/bin; what helps:" \
       "sudo apt-get install nvidia-jetpack, or a bundle that was built elsewhere (--bundle)"
-  bash "$root/scripts/setup.sh" ||
+  prepare 'set up' bash "$root/scripts/setup.sh" ||
     stop "set-up failed: it says above what to install"
-  bash "$root/scripts/charts.sh" || echo "orin.sh: goes on without charts in the page"
-  bash "$root/scripts/cuda_packages.sh" || echo "orin.sh: goes on without cudnn_cuda"
+  timeout "$(rest 120)" bash "$root/scripts/charts.sh" ||
+    echo "orin.sh: goes on without charts in the page"
+  timeout "$(rest 120)" bash "$root/scripts/cuda_packages.sh" ||
+    echo "orin.sh: goes on without cudnn_cuda"
   # One compiler takes up to 1.5 GiB.
   jobs=$((usable_mib / 1536))
   jobs=$((jobs < 1 ? 1 : jobs < $(nproc) ? jobs : $(nproc)))
   export PATH=${nvcc%/*}:$PATH
-  if [[ ! -e $root/build/release/build.ninja ]]; then
-    (cd "$root" && cmake --preset release -DATTEST_TESTS=OFF -DATTEST_CUDA=on \
-      -DATTEST_CUDA_ARCHITECTURES=$architecture) || stop "cmake failed: it says above why"
+  # scripts/run.sh, or a developer, may have configured this tree without CUDA.
+  if [[ -e $tree/build.ninja ]]; then
+    prepare 'configured' cmake -S "$root" -B "$tree" "${cuda[@]}" ||
+      stop "cmake failed: it says above why"
+  else
+    cd "$root"
+    prepare 'configured' cmake --preset release -DATTEST_TESTS=OFF "${cuda[@]}" ||
+      stop "cmake failed: it says above why"
+    cd - >/dev/null
   fi
-  timeout "$((seconds - last - SECONDS > 1 ? seconds - last - SECONDS : 1))" \
-    cmake --build "$root/build/release" --parallel $jobs || status=$?
-  if ((status == 124)); then
-    echo "orin.sh: time was over while it built; the same call again goes on" >&2
-    exit 3
-  fi
-  ((status == 0)) || stop "the build failed: it says above why"
+  prepare 'built' cmake --build "$tree" --parallel $jobs ||
+    stop "the build failed: it says above why"
 }
 
 mkdir -p "$out"
@@ -123,16 +149,21 @@ usable_mib=0 architecture=
 look_at_board
 if [[ -n $bundle ]]; then
   root=$out.bundle
-  mkdir -p "$root"
-  tar xzf "$bundle" -C "$root" --strip-components=1 || stop "$bundle cannot be unpacked"
-  [[ -e $root/bin/attest ]] || stop "$bundle is no bundle: it has no FOLDER/bin/attest"
+  [[ ! -e $root || -e $root/bin/attest ]] || stop "$root is there and is no bundle: take another -o"
+  # Into a fresh folder, since attest loads all plugins that it finds.
+  rm -rf "$root.new"
+  mkdir "$root.new"
+  tar xzf "$bundle" -C "$root.new" --strip-components=1 || stop "$bundle cannot be unpacked"
+  [[ -e $root.new/bin/attest ]] || stop "$bundle is no bundle: it has no FOLDER/bin/attest"
+  rm -rf "$root"
+  mv "$root.new" "$root"
 fi
 attest=$root/bin/attest
 if [[ ! -e $attest ]]; then
   attest=$root/build/release/bin/attest
   build
 fi
-"$attest" --version >/dev/null 2>&1 ||
+timeout 30 "$attest" --version >/dev/null 2>&1 ||
   stop "$attest does not run here ($(uname -m)): a bundle has to be built for aarch64, and for a" \
     "glibc that is not newer than this one; or build in a source tree: scripts/orin.sh"
 
@@ -141,21 +172,30 @@ fi
 limit_mib=$((usable_mib * 3 / 8))
 if [[ -e $out/memory ]]; then
   limit_mib=$(<"$out/memory")
+  [[ $limit_mib =~ ^[1-9][0-9]{0,8}$ ]] ||
+    stop "$out/memory has no number of MiB: begin anew with another folder (-o)"
   ((limit_mib <= usable_mib / 2)) ||
     stop "the call before this one gave attest $limit_mib MiB for a case, and now it may have" \
       "$((usable_mib / 2)): end what takes memory, or begin anew with another folder (-o)"
 fi
 echo "$limit_mib" >"$out/memory"
 
-own=naive,flash_cpu,window_cpu,linear_cpu,naive_cuda,flash_cuda,window_cuda,linear_cuda
 libraries=(cudnn_cuda cublas_cuda)
+# What a build for a board has to have, and all that this one has, but for libraries of others.
+needed=(naive naive_deformable flash_cpu window_cpu linear_cpu deformable_cpu naive_cuda flash_cuda
+  window_cuda linear_cuda)
+has=$("$attest" list 2>/dev/null | sed -n 's/^\([a-z][a-z0-9_]*\) .*/\1/p' || true)
+own=$(grep -vxF "$(printf '%s\n' "${libraries[@]}")" <<<"$has" | paste -sd, || true)
+for name in "${needed[@]}"; do
+  grep -qxF "$name" <<<"$has" || failed+=("$attest has no $name: attest list says what it has")
+done
 write_rules
 timed=$(present flash_cuda,window_cuda,linear_cuda,cudnn_cuda,flash_cpu,window_cpu,linear_cpu)
-lacks=() unfinished=()
+lacks=() again='; the same call again goes on'
 
 # What the doctor does not find, and what helps.
 look_at_machine() {
-  timeout 60 "$attest" doctor >"$work/doctor.txt" || true
+  timeout "$(rest 60)" "$attest" doctor >"$work/doctor.txt" || true
   cat "$work/doctor.txt"
   local line
   while read -r line; do lacks+=("$line"); done < <(awk '
@@ -167,23 +207,21 @@ look_at_machine() {
 
 # go_on NAME PARTS ARGUMENT...: a run of attest into NAME.jsonl, or the rest of one.
 go_on() {
-  local name=$1 limit status=0 started=$SECONDS file=$out/$1.jsonl
+  local name=$1 limit file=$out/$1.jsonl
   limit=$(left "$2")
   shift 2
-  timeout --kill-after=10 "$limit" "$attest" run "$@" --relations none --timeout 20 \
-    --memory "${limit_mib}MiB" --resume "$file" || status=$?
-  echo "$name: $((SECONDS - started)) s, exit $status"
-  if ((status == 137 && SECONDS - started < limit)); then
-    failed+=("$name: it was killed, as when memory runs out; the same call again goes on")
-  elif ((status == 124 || status == 137)); then
+  run_within "$name" "$limit" "$attest" run "$@" --relations none --timeout 20 \
+    --memory "${limit_mib}MiB" --resume "$file"
+  if [[ $ending == cut ]]; then
     unfinished+=("$name")
-    if [[ ! -e $file ]]; then return; fi
-    status=0
+    grep -q '"type":"result"' "$file" 2>/dev/null || return 0
   fi
-  judge "$name" $status "$file"
+  judge "$name" "$file"
 }
 
-conformance() { go_on conformance 15 smoke --judge-only --impl "$(present $own,cublas_cuda)"; }
+conformance() {
+  go_on conformance 15 smoke --judge-only --impl "$(present "$own,cublas_cuda")"
+}
 timed_suite() {
   go_on "$1$more" "$2" "$1" ${selection[@]+"${selection[@]}"} --impl "$timed" --budget 0.2
 }
@@ -212,8 +250,9 @@ report() {
   done
   if ((${#files[@]} == 0)); then failed+=("report: there are no results yet"); return; fi
   last=0
+  if (($(left 100) < 5)); then unfinished+=(report); return; fi
   step report 100 "$attest" report "${files[@]}" -f html,markdown -o "$out/report"
-  echo "report: $out/report.html"
+  if [[ $status == 0 && -e $out/report.html ]]; then echo "report: $out/report.html"; fi
 }
 
 main() {

@@ -7,7 +7,8 @@
 #   work       a folder that goes at the end
 #   own        its implementations, of which nothing may fail; names with commas between
 #   libraries  those of others, of which a failure is a finding; an array
-# What went wrong is in the array `failed`.
+# What went wrong is in the array `failed`, and steps that the time did not suffice for are in
+# `unfinished`.
 
 # What attest's own implementations have to keep.
 write_rules() {
@@ -32,10 +33,30 @@ left() {
 # is_seconds TEXT: whether it is a number of seconds that a script may take.
 is_seconds() { [[ $1 =~ ^[1-9][0-9]*$ ]]; }
 
-failed=()
+failed=() unfinished=()
+again=  # behind "it was killed": what helps
+kill_after=10
+# run_within NAME SECONDS COMMAND...: runs the command for so long at most, says how long it took,
+# and sets `status` to its exit code and `ending` to how it ended: by itself, cut (its time was
+# over), or killed, as when memory runs out.
+run_within() {
+  local name=$1 limit=$2 started=$SECONDS
+  shift 2
+  status=0 ending=itself
+  timeout --kill-after=$kill_after "$limit" "$@" || status=$?
+  echo "$name: $((SECONDS - started)) s, exit $status"
+  # 137 is also what timeout returns for a command that it had to kill, which takes this long.
+  if ((status == 124 || (status == 137 && SECONDS - started >= limit + kill_after - 1))); then
+    ending=cut
+  elif ((status == 137)); then
+    ending=killed
+    failed+=("$name: it was killed, as when memory runs out$again")
+  fi
+}
+
 # step NAME SECONDS COMMAND...: runs the command, and goes on whatever its exit code is.
 step() {
-  local name=$1 limit status=0 started=$SECONDS
+  local name=$1 limit
   limit=$(left "$2")
   shift 2
   if ((limit < 5)); then
@@ -43,11 +64,11 @@ step() {
     failed+=("$name: no time left")
     return
   fi
-  timeout --kill-after=10 "$limit" "$@" || status=$?
-  echo "$name: $((SECONDS - started)) s, exit $status"
-  if ((status == 124 || status == 137)); then
+  run_within "$name" "$limit" "$@"
+  if [[ $ending == cut ]]; then
     echo "$name: its time was over"
-  elif ((status)); then
+    unfinished+=("$name")
+  elif [[ $ending == itself ]] && ((status)); then
     failed+=("$name")
   fi
 }
@@ -63,18 +84,18 @@ present() {
   echo "${names:-$1}"
 }
 
-# judge NAME EXIT RESULTS...: says what a run of attest that ended with EXIT has found. Failures are
-# what is wrong with attest's own implementations, and attest's errors.
+# judge NAME RESULTS...: says what a run of attest by run_within has found. Failures are what is
+# wrong with attest's own implementations, and attest's errors.
 judge() {
-  local name=$1 status=$2 library errors
-  shift 2
-  case $status in
-    0 | 1) ;;
-    124 | 137) echo "$name: its time was over; what was judged until then counts" ;;
-    *) failed+=("$name: attest exits with $status") ;;
-  esac
+  local name=$1 library errors status=$status
+  shift
+  if [[ $ending == cut ]]; then
+    echo "$name: its time was over; what was judged until then counts"
+  elif [[ $ending == itself ]] && ((status > 1)); then
+    failed+=("$name: attest exits with $status")
+  fi
   if ! grep -q '"type":"result"' "$1" 2>/dev/null; then
-    if ((status == 124 || status == 137)); then failed+=("$name: no time left"); fi
+    if [[ $ending == cut ]]; then failed+=("$name: no time left"); fi
     return
   fi
   status=0

@@ -24,8 +24,11 @@ using ::testing::Not;
 constexpr const char* kAttest = R"(#!/bin/bash
 case $1 in
   --version) exit ;;
-  list) printf '%s  sums up\n' flash_cpu cudnn_cuda; exit ;;
+  list)
+    printf '%s  sums up\n               more of it\n' $(cat "$TEST_FOLDER/has")
+    exit ;;
   doctor) cat "$TEST_FOLDER/doctor.txt"; exit ;;
+  report) if [[ -e $TEST_FOLDER/play_report ]]; then . "$TEST_FOLDER/play_report"; fi ;;
 esac
 words=()
 for word; do
@@ -44,6 +47,10 @@ fi
 exec "$TEST_ATTEST" "${words[@]}"
 )";
 
+constexpr const char* kAll =
+    "naive naive_deformable flash_cpu window_cpu linear_cpu deformable_cpu naive_cuda flash_cuda "
+    "window_cuda linear_cuda cudnn_cuda";
+
 class Orin : public FolderTest {
  protected:
   Orin() {
@@ -52,6 +59,7 @@ class Orin : public FolderTest {
     script("bundle/bin/attest", kAttest);
     copy_scripts("bundle");
     write("doctor.txt", "ok    plugins   2 implementations\n");
+    write("has", kAll);
     for (const auto& [suite, name, quick] : {std::tuple{"smoke", "tiny", "true"},
                                              {"vit", "vit_b_16_224/self", "true"},
                                              {"bev", "tiny", "true"},
@@ -106,8 +114,9 @@ TEST_F(Orin, RunsEveryStepAndGoesOnWithThem) {
   // 3/8 of what is free but for an eighth of all
   EXPECT_THAT(first.text,
               AllOf(HasSubstr("attest may take 4410 MiB for a case"), Not(HasSubstr("lacks:"))));
-  EXPECT_THAT(text("asked"), AllOf(HasSubstr("vit --quick --dtype f16"), HasSubstr("--energy"),
-                                   HasSubstr("--memory 4410MiB")));
+  EXPECT_THAT(text("asked"),
+              AllOf(HasSubstr("vit --quick --dtype f16"), HasSubstr("--energy"),
+                    HasSubstr("--memory 4410MiB"), HasSubstr("naive,naive_deformable,flash_cpu,")));
   for (const char* step : {"conformance", "vit", "bev", "lidar", "energy"}) {
     const std::vector<json> found = results(std::string("results/") + step + ".jsonl");
     ASSERT_EQ(found.size(), 1u) << step;
@@ -179,10 +188,30 @@ TEST_F(Orin, WhatFailsIsNamed) {
   write("play", "kill -9 $$");
   const Outcome killed = orin(board, "-o killed vit");
   EXPECT_EQ(killed.code, 1) << killed.text;
-  EXPECT_THAT(killed.text, HasSubstr("failed: vit: it was killed, as when memory runs out"));
+  EXPECT_THAT(killed.text,
+              AllOf(HasSubstr("failed: vit: it was killed, as when memory runs out; the same call"),
+                    Not(HasSubstr("no time left")), Not(HasSubstr("time was over"))));
   const Outcome nothing = orin(board, "-o nothing report");
   EXPECT_EQ(nothing.code, 1) << nothing.text;
   EXPECT_THAT(nothing.text, HasSubstr("failed: report: there are no results yet"));
+}
+
+TEST_F(Orin, WhatTheBuildLacksIsAFailure) {
+  const FakeBoard board("nx16", 6);
+  write("play", R"(cat wrong.jsonl >"$file"; exit 1)");
+  write_results("wrong.jsonl", "flash_cpu", "pass", "");
+  write("has", "naive naive_deformable flash_cpu flash_cpu_bf16 window_cpu linear_cpu naive_cuda");
+  const Outcome lacking = orin(board, "-o lacking conformance");
+  EXPECT_EQ(lacking.code, 1) << lacking.text;
+  for (const char* name : {"deformable_cpu", "flash_cuda", "window_cuda", "linear_cuda"})
+    EXPECT_THAT(lacking.text, HasSubstr(std::string("attest has no ") + name + ":"));
+  EXPECT_THAT(lacking.text, Not(HasSubstr("has no naive")));
+  // What it has besides must not fail either.
+  write("has", std::string(kAll) + " flash_cpu_bf16");
+  write_results("wrong.jsonl", "flash_cpu_bf16", "fail", "fail:nan");
+  const Outcome wrong = orin(board, "-o wrong conformance");
+  EXPECT_EQ(wrong.code, 1) << wrong.text;
+  EXPECT_THAT(wrong.text, HasSubstr("failed: conformance\n"));
 }
 
 TEST_F(Orin, TheTimeIsKeptAndTheNextCallGoesOn) {
@@ -194,6 +223,19 @@ TEST_F(Orin, TheTimeIsKeptAndTheNextCallGoesOn) {
   write_results("right.jsonl", "flash_cpu", "pass", "");
   write("play", R"(cat right.jsonl >"$file"; exit 0)");
   EXPECT_EQ(orin(board, "-o results vit bev").code, 0);
+
+  // What the time does not suffice for, and what is not begun since too little is left.
+  write("play_report", "exit 124");
+  for (const char* seconds : {"60", "8"}) {
+    const Outcome report = orin(board, std::string("-o results report --seconds ") + seconds);
+    EXPECT_EQ(report.code, 3) << report.text;
+    EXPECT_THAT(report.text, AllOf(HasSubstr("time was over in: report; the same call again"),
+                                   Not(HasSubstr("report.html"))));
+  }
+  write("play_report", "kill -9 $$");
+  const Outcome killed = orin(board, "-o results report");
+  EXPECT_EQ(killed.code, 1) << killed.text;
+  EXPECT_THAT(killed.text, HasSubstr("failed: report: it was killed"));
 }
 
 TEST_F(Orin, GivesAttestNoMoreThanIsFree) {
@@ -215,6 +257,13 @@ TEST_F(Orin, GivesAttestNoMoreThanIsFree) {
   EXPECT_EQ(none.code, 4) << none.text;
   EXPECT_THAT(none.text, AllOf(HasSubstr("376 MiB of memory are left"),
                                HasSubstr("sudo systemctl isolate multi-user.target")));
+  for (const char* garbage : {"", "0", "a[$(touch ran)]", "010"}) {
+    write("results/memory", garbage);
+    const Outcome outcome = with_free(4096);
+    EXPECT_EQ(outcome.code, 4) << outcome.text;
+    EXPECT_THAT(outcome.text, HasSubstr("results/memory has no number of MiB"));
+  }
+  EXPECT_FALSE(fs::exists(folder_ / "ran"));
   board.write("proc/meminfo", "MemTotal: garbage\n");
   EXPECT_THAT(orin(board, "vit").text, HasSubstr("does not say how much memory is free"));
 }
@@ -225,7 +274,7 @@ TEST_F(Orin, RefusesWhatIsNoBoardForIt) {
     EXPECT_EQ(outcome.code, 4) << outcome.text;
     return outcome.text;
   };
-  EXPECT_THAT(refusal(core::FakeRoot()), HasSubstr("no Jetson"));
+  EXPECT_THAT(refusal(core::FakeRoot()), AllOf(HasSubstr("no Jetson"), Not(HasSubstr("No such"))));
   EXPECT_THAT(refusal(FakeBoard("agx64", 5)),
               AllOf(HasSubstr("JetPack 5"), HasSubstr("install JetPack 6 or 7.2")));
   FakeBoard board("nx16", 6);
@@ -264,6 +313,16 @@ TEST_F(Orin, UnpacksABundle) {
   const Outcome outcome = orin(board, "-o results --bundle packed.tar.gz vit");
   EXPECT_EQ(outcome.code, 0) << outcome.text;
   EXPECT_TRUE(fs::exists(folder_ / "results.bundle/bin/attest"));
+  // Into a fresh folder, since attest loads all plugins that it finds.
+  script("results.bundle/lib/attest/plugins/old.so", "");
+  EXPECT_EQ(orin(board, "-o results/ --bundle packed.tar.gz vit").code, 0);
+  EXPECT_TRUE(fs::exists(folder_ / "results.bundle/bin/attest"));
+  EXPECT_FALSE(fs::exists(folder_ / "results.bundle/lib"));
+  EXPECT_FALSE(fs::exists(folder_ / "results.bundle.new"));
+  script("mine.bundle/file", "");
+  EXPECT_THAT(orin(board, "-o mine --bundle packed.tar.gz vit").text,
+              HasSubstr("mine.bundle is there and is no bundle"));
+  EXPECT_TRUE(fs::exists(folder_ / "mine.bundle/file"));
 }
 
 TEST_F(Orin, BuildsInASourceTree) {
@@ -294,17 +353,29 @@ esac
                                   HasSubstr("sudo apt-get install nvidia-jetpack")));
   script("tree/scripts/setup.sh", "exit 4\n");
   EXPECT_THAT(build(path).text, HasSubstr("set-up failed"));
-  script("tree/scripts/setup.sh", "exit 0\n");
+  for (const auto& [name, said] :
+       {std::pair{"setup", "time was over while it set up; the same call again goes on"},
+        {"charts", "goes on without charts"},
+        {"cuda_packages", "goes on without cudnn_cuda"}}) {
+    script(std::string("tree/scripts/") + name + ".sh", "exec sleep 60\n");
+    const Outcome slow = build(path, "--seconds 1");
+    EXPECT_THAT(slow.text, HasSubstr(said));
+    script(std::string("tree/scripts/") + name + ".sh", "exit 0\n");
+  }
   const Outcome broken = build(path + "BUILD=false");
   EXPECT_EQ(broken.code, 4) << broken.text;
   EXPECT_THAT(broken.text, HasSubstr("the build failed"));
   const Outcome slow = build(path + "BUILD='exec sleep 60'", "--seconds 2");
   EXPECT_EQ(slow.code, 3) << slow.text;
   EXPECT_THAT(slow.text, HasSubstr("time was over while it built; the same call again goes on"));
+  // As scripts/run.sh leaves a tree: configured without CUDA.
+  fs::remove(folder_ / "called");
   EXPECT_EQ(build(path).code, 0);
   // The memory that is free suffices for one compiler
-  EXPECT_THAT(text("called"), AllOf(HasSubstr("-DATTEST_CUDA=on -DATTEST_CUDA_ARCHITECTURES=87\n"),
-                                    HasSubstr("/tree/build/release --parallel 1\n")));
+  EXPECT_THAT(
+      text("called"),
+      AllOf(HasSubstr("/tree/build/release -DATTEST_CUDA=on -DATTEST_CUDA_ARCHITECTURES=87\n"),
+            HasSubstr("/tree/build/release --parallel 1\n")));
 }
 
 }  // namespace
