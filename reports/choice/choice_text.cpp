@@ -53,20 +53,6 @@ std::string verdict_line(const Choice& choice, const ChoiceLimits& limits) {
       unknown, all, nearest);
 }
 
-/// "AMD EPYC"; with the processors that ran the candidates, as far as its name does not have them:
-/// "AMD EPYC with NVIDIA H100 80GB HBM3".
-std::string machine_words(const Answer& answer) {
-  const ProblemRecords& problem = answer.problem;
-  std::string text = problem.machine;
-  for (const Candidate& candidate : answer.choice.candidates) {
-    const core::Record& nearest = *candidate.points.front();
-    const std::string name = processor(run_of(*problem.input, nearest), nearest);
-    if (text.find(name) == text.npos)
-      text += fmt::format("{}{}", text == problem.machine ? " with " : ", ", name);
-  }
-  return text;
-}
-
 /// How the candidate was judged; of several points that in part, if there is one.
 Judging least_judging(const Candidate& candidate) {
   for (const core::Record* point : candidate.points)
@@ -179,7 +165,7 @@ std::string print_choice(const Answer& answer, const ChoiceLimits& limits, bool 
   const Choice& choice = answer.choice;
   std::string text = printable(title(answer.problem));
   if (choice.tokens) text += fmt::format(", {} tokens", *choice.tokens);
-  text += fmt::format(", on {}\n  {}\n", printable(machine_words(answer)),
+  text += fmt::format(", on {}\n  {}\n", printable(answer.problem.machine),
                       printable(verdict_line(choice, limits)));
   size_t width = 0;
   for (const Candidate& candidate : choice.candidates)

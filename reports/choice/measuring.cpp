@@ -4,7 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
+#include <string_view>
 #include <vector>
 
 #include "reports/sizes.hpp"
@@ -17,7 +19,6 @@ using core::Record;
 
 constexpr const char* kRun = "attest run ";
 constexpr const char* kRepro = "attest repro ";
-constexpr const char* kOutput = " --output more.jsonl";
 
 /// A case is skipped where so many runs are estimated to take longer than its limit.
 constexpr double kLeastRuns = 4;
@@ -42,6 +43,21 @@ std::vector<std::string> words_of(const std::string& line) {
   return words;
 }
 
+/// A word without its quotes, as a shell reads it.
+std::string unquoted(const std::string& word) {
+  std::string text;
+  bool quoted = false;
+  for (size_t i = 0; i < word.size(); ++i) {
+    if (word[i] == '\'')
+      quoted = !quoted;
+    else if (word[i] == '\\' && !quoted && i + 1 < word.size())
+      text += word[++i];
+    else
+      text += word[i];
+  }
+  return text;
+}
+
 /// Removes an option with its value.
 void drop(std::vector<std::string>& words, const char* option) {
   const auto at = std::ranges::find(words, option);
@@ -59,12 +75,24 @@ std::string shell_word(const std::string& text) {
   return word + "'";
 }
 
+/// A glob that matches this name. A comma separates globs, so that one is any character.
+std::string glob_of(const std::string& name) {
+  std::string glob;
+  for (const char c : name) {
+    if (std::string_view("*?[\\").find(c) != std::string_view::npos) glob += '\\';
+    glob += c == ',' ? '?' : c;
+  }
+  return glob;
+}
+
 /// The suite as the run's command names it, which may be a file; else its name.
 std::string suite_of(const core::Results& run, const std::string& suite) {
-  for (const std::string& word : words_of(run.header.command))
+  for (const std::string& quoted : words_of(run.header.command)) {
+    const std::string word = unquoted(quoted);
     if (word == suite + ".json" || word.ends_with("/" + suite + ".json"))
       // A suite that comes with attest is known by its name everywhere.
       return word.find("share/attest/suites/") == word.npos ? word : suite;
+  }
   return suite;
 }
 
@@ -76,9 +104,29 @@ const Record& problem_to_measure(const ProblemRecords& problem, std::optional<in
       problem.records, {}, [&](const Record* record) { return distance(*record, *tokens); });
 }
 
-/// Runs what `subject` says as the implementation of the record was run.
-std::string command(const std::string& subject, const Record& implementation) {
-  return kRun + subject + " " + options_of(implementation) + kOutput;
+/// A file of its own for each problem and implementation, because attest run replaces none:
+/// "more_lidar_full_32768-self_f16_naive_2.jsonl".
+std::string output_of(const Record& problem, std::optional<int64_t> tokens,
+                      const Record& implementation) {
+  const std::string size = tokens ? std::to_string(*tokens) : "";
+  std::string name = "more";
+  for (const std::string& part : {problem.suite, problem.case_name, problem.dtype, size,
+                                  implementation.impl, std::to_string(implementation.threads)})
+    name += part.empty() ? "" : "_" + part;
+  std::string file;
+  for (const char c : name) {
+    const bool is_plain = std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.';
+    if ((c & 0xC0) != 0x80) file += is_plain ? c : '-';  // one '-' for a character of UTF-8
+  }
+  return file + ".jsonl";
+}
+
+/// Runs what `subject` says, the problem of a record or that at so many tokens, as the
+/// implementation was run.
+std::string command(const std::string& subject, const Record& problem,
+                    std::optional<int64_t> tokens, const Record& implementation) {
+  return fmt::format("{}{} {} --output {}", kRun, subject, options_of(implementation),
+                     output_of(problem, tokens, implementation));
 }
 
 }  // namespace
@@ -90,7 +138,7 @@ std::string subject_of(const core::Results& run, const Record& record) {
   }
   if (record.suite.empty() || record.sweep) return shell_word(record.spec);
   return fmt::format("{} --case {} --dtype {}", shell_word(suite_of(run, record.suite)),
-                     shell_word(record.case_name), shell_word(record.dtype));
+                     shell_word(glob_of(record.case_name)), shell_word(glob_of(record.dtype)));
 }
 
 std::string options_of(const Record& record) {
@@ -104,6 +152,7 @@ std::string options_of(const Record& record) {
     if (!words.empty()) words.pop_back();  // the problem
   }
   if (record.outcome.code == ReasonCode::kSkippedFill) drop(words, "--fill");
+  if (record.outcome.code == ReasonCode::kSkippedMemory) drop(words, "--memory");
   if (record.outcome.code == ReasonCode::kSkippedTime) {
     drop(words, "--timeout");
     drop(words, "--case-limit");
@@ -120,9 +169,10 @@ std::string measuring_command(const ProblemRecords& problem, std::optional<int64
                               const Record& implementation) {
   const Record& nearest = problem_to_measure(problem, tokens);
   const bool is_there = !tokens || tokens_of(nearest.spec) == *tokens;
-  return command(is_there ? subject_of(run_of(*problem.input, nearest), nearest)
-                          : shell_word(with_tokens(nearest.spec, *tokens)),
-                 implementation);
+  if (is_there)
+    return command(subject_of(run_of(*problem.input, nearest), nearest), nearest, {},
+                   implementation);
+  return command(shell_word(with_tokens(nearest.spec, *tokens)), nearest, tokens, implementation);
 }
 
 std::string command_of(const ProblemRecords& problem, std::optional<int64_t> tokens,
@@ -131,7 +181,7 @@ std::string command_of(const ProblemRecords& problem, std::optional<int64_t> tok
   if (candidate.limit == "range" || candidate.limit == "alignment")
     return measuring_command(problem, tokens, nearest);
   return nearest.outcome.verdict() == core::Verdict::kSkipped
-             ? command(subject_of(run_of(*problem.input, nearest), nearest), nearest)
+             ? command(subject_of(run_of(*problem.input, nearest), nearest), nearest, {}, nearest)
              : nearest.repro;
 }
 

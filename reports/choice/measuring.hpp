@@ -13,13 +13,14 @@ std::string subject_of(const core::Results& run, const core::Record& record);
 
 /// The implementation of a record and the options that it was judged with, as words of `attest
 /// run`: "--impl naive --threads 2". Of a case that was skipped for its time, with limits that let
-/// it run if a run takes up to twice the estimated time.
+/// it run if a run takes up to twice the estimated time; of one that was skipped for its memory,
+/// without the limit on memory.
 std::string options_of(const core::Record& record);
 
 /// The command that runs the case, or with `tokens` the problem of the family at that size, as the
 /// implementation of this record was run: "attest run lidar --case full_32768/self --dtype f32
-/// --impl naive --threads 2 --output more.jsonl". A size that no case of the input has is given by
-/// its spec.
+/// --impl naive --threads 2 --output more_lidar_full_32768-self_f32_naive_2.jsonl". A size that no
+/// case of the input has is given by its spec.
 std::string measuring_command(const ProblemRecords& problem, std::optional<int64_t> tokens,
                               const core::Record& implementation);
 

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "reports/escape.hpp"
 #include "reports/sizes.hpp"
 #include "reports/table.hpp"
@@ -146,7 +148,8 @@ Judging judging_of(const Record& record) {
   for (const core::FillRecord& fill : record.fills) {
     const core::Judgement& one = fill.judgement;
     if (one.exact_elements == 0) continue;
-    judging.fills.push_back(fill.fill);
+    if (std::ranges::find(judging.fills, fill.fill) == judging.fills.end())
+      judging.fills.push_back(fill.fill);
     const double share =
         one.swept_elements > 0 ? double(one.exact_elements) / double(one.swept_elements) : 1;
     if (judging.rows.empty() || share < least) {

@@ -19,8 +19,9 @@ std::string miss_words(const Candidate& candidate, std::optional<int64_t> tokens
 
 /// How a record was judged. A choice rests on no more than this.
 struct Judging {
-  std::vector<std::string> fills;  // the inputs whose outputs were compared with their golden
-  size_t relations = 0;            // relations between runs that were checked
+  /// The inputs whose outputs were compared with their golden, each once.
+  std::vector<std::string> fills;
+  size_t relations = 0;  // relations between runs that were checked
   /// Of the fill with the smallest share of rows that were compared: "all rows", "256 of 4096 rows
   /// a head". Empty if nothing was compared.
   std::string rows;

@@ -133,3 +133,8 @@ def follow_link(browser, page):
     assert by_id("answer").text == answer and "7.00 ms" in answer, by_id("answer").text
     Select(by_id("decide-period")).select_by_visible_text("10 Hz")
     assert by_id("decide-deadline").get_attribute("value") == ""
+    browser.get("about:blank")
+    browser.get(link.replace("vit_b_16_224", "not_here"))
+    assert "The link asks about vit/not_here/self f16 on" in by_id("decide-missing").text
+    by_id("decide-error").send_keys("0.5")
+    assert not browser.find_elements(By.ID, "decide-missing")

@@ -7,13 +7,14 @@
 //            deadline_ns, memory_bytes, max_error_ratio: limits, null where there is none}
 // records: the oldest first (oldestFirst).
 // answer: {best: an entry or null, entries: [{impl, threads, state, why, points, miss, median_ns,
-//          worst_ns, multiple}], nearest: an entry or null, others: records, problem: a record or null},
+//          worst_ns, multiple}], nearest: an entry or null, others: records,
+//          problem: a record or null},
 // where state is "usable", "undecided" or "rejected", in this order, the fastest first. points: the
 // records that decide, the nearest first. miss: {limit, factor}, by how much an implementation that
 // passes misses its limits; nearest: the entry with the smallest. others: a record of each
 // implementation that this machine ran on other problems and not on this one; problem: that which
-// they are to be measured on. multiple: of why "alignment", the largest power of two that all judged
-// sizes are multiples of.
+// they are to be measured on. multiple: of why "alignment", the largest power of two that
+// all judged sizes are multiples of.
 "use strict";
 
 // How far an estimated time may be off (reports/choice/choice.hpp says why).
@@ -290,7 +291,7 @@ function decideOne(record, question) {
     var used = memoryOf(record);
     var least = used === null ? record.memory.workspace : used;
     if (least > question.memory_bytes) set("rejected", "memory");
-    else if (used === null || record.memory.unseen) set("undecided", "memory");
+    else if (used === null || record.memory.unseen !== undefined) set("undecided", "memory");
   }
   if (question.deadline_ns !== null) {
     if (!record.time) set("undecided", "time");

@@ -80,6 +80,9 @@
   expect("memory that was counted in part",
     [record({memory: {workspace: 0, peak: 1, unseen: "streams"}})], {memory_bytes: 99},
     "a undecided memory", null);
+  expect("memory that was counted in part, without words for what is not",
+    [record({memory: {workspace: 0, peak: 1, unseen: ""}})], {memory_bytes: 99},
+    "a undecided memory", null);
   expect("a device's pool and workspace", [record({memory: {workspace: 60, pool: 40, peak: 1}})],
     {memory_bytes: 99}, "a rejected memory", null);
 

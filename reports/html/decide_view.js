@@ -97,14 +97,18 @@ function setUpDecide(data, {byId, bytes, cell, code, digits, grouped, listen, ma
       atPoint(entry, question, text);
   }
   // The command that measures a problem with the implementation of another record.
-  const measuring = (problem, record) =>
-    `attest run ${problem.subject} ${record.options} --output more.jsonl`;
+  const measuring = (problem, record, tokens = "") => {
+    const file = ["more", problem.suite, problem.name, problem.dtype, tokens, record.impl,
+      record.threads].filter(part => part !== "").join("_").replace(/[^\w.]/gu, "-");
+    return `attest run ${problem.subject} ${record.options} --output ${file}.jsonl`;
+  };
   // The same at the size that was asked about, which perhaps no record has.
   function measuringThere({problem}, question, record) {
     const there = question.tokens === null || problem.tokens === question.tokens;
     const spec = problem.spec.split(" ").map(word => word.startsWith("seq_len_") &&
       word.endsWith("=" + problem.tokens) ? word.split("=")[0] + "=" + question.tokens : word);
-    return measuring(there ? problem : {subject: shellWord(spec.join(" "))}, record);
+    return there ? measuring(problem, record)
+      : measuring({...problem, subject: shellWord(spec.join(" "))}, record, question.tokens);
   }
   const commandOf = (entry, result, question) => {
     const [nearest] = entry.points;
@@ -176,7 +180,8 @@ function setUpDecide(data, {byId, bytes, cell, code, digits, grouped, listen, ma
         text: entry => code(commandOf(entry, result, question))},
     ], result.entries);
     const nearest = result.entries.length ? result.entries[0].points[0] : null;
-    place.replaceChildren(sentence(result, question), make("p", {class: "soft"},
+    place.replaceChildren(missing ? make("p", {class: "warn", id: "decide-missing"}, missing) : "",
+      sentence(result, question), make("p", {class: "soft"},
       nearest ? "Problem: " + nearest.spec : "",
       question.tokens !== null && nearest && nearest.tokens !== question.tokens
         ? `; the nearest measured to ${grouped(question.tokens)} tokens` : ""),
@@ -204,8 +209,10 @@ function setUpDecide(data, {byId, bytes, cell, code, digits, grouped, listen, ma
     for (const field of fields) words.set(field, byId("decide-" + field).value);
     return "#decide?" + words;
   }
-  // Asks the question of the page's address; one about a case that is not here is left alone.
+  // Asks the question of the page's address, or says that its case is not here.
+  let missing = "";
   function askLinked() {
+    missing = "";
     if (!location.hash.startsWith("#decide?")) return;
     const words = new URLSearchParams(location.hash.slice("#decide?".length));
     const key = cases.find(one => Object.entries(fieldsOf(one)).every(([field, value]) => {
@@ -213,11 +220,16 @@ function setUpDecide(data, {byId, bytes, cell, code, digits, grouped, listen, ma
       // A link has the last two only where they tell the case from others of its name.
       return word === null && ["spec", "inputs"].includes(field) || (word || "") === value;
     }));
-    if (key === undefined) return;
+    byId("decide").scrollIntoView();
+    if (key === undefined) {
+      missing = `The link asks about ${[words.get("suite"), words.get("case")].filter(Boolean)
+        .join("/")} ${words.get("dtype")} on ${words.get("machine")}, which this page does not ` +
+        "have. This is the answer for the case that is chosen above.";
+      return;
+    }
     byId("decide-case").value = key;
     for (const field of fields)
       if (words.has(field)) byId("decide-" + field).value = words.get(field);
-    byId("decide").scrollIntoView();
   }
   // Puts the link into the page's address once no more is typed: browsers refuse it too often.
   let waiting = 0;
@@ -237,6 +249,7 @@ function setUpDecide(data, {byId, bytes, cell, code, digits, grouped, listen, ma
     });
     for (const field of ["case", ...fields])
       listen("decide-" + field, () => {
+        missing = "";
         answer();
         showLink();
       });
