@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -135,6 +136,48 @@ TEST_F(Cli, ReportsSayWhatIsWrongWithResults) {
     EXPECT_EQ(outcome.code, code) << outcome.text;
     EXPECT_THAT(outcome.text, HasSubstr(message));
   }
+}
+
+/// The records of results with every verdict, and their header.
+std::vector<json> golden_lines() {
+  std::ifstream in(ATTEST_SOURCE_DIR "/reports/golden/results.jsonl");
+  std::vector<json> found;
+  for (std::string line; std::getline(in, line);) found.push_back(json::parse(line));
+  return found;
+}
+
+// Warnings and endings name records. These names come from plugins and files.
+TEST_F(Cli, NamesInWarningsCannotSteerATerminal) {
+  const std::string clear = "\x1b[2J\x1b]0;mine\x07";
+  std::vector<json> all = golden_lines();
+  for (json& line : all) {
+    if (!line.value("impl", "").starts_with("=HYPERLINK")) continue;
+    const auto timed =
+        std::ranges::find_if(all, [](const json& one) { return one.contains("time"); });
+    line["time"] = timed->at("time");
+    line["impl"] = "gone" + clear;
+    line["case"] = "wiped" + clear;
+    line["noisy"] = {"melted" + clear};
+  }
+  write_lines("hostile.jsonl", all);
+  for (const char* command : {"report hostile.jsonl", "choose hostile.jsonl"}) {
+    const Outcome outcome = attest(command);
+    EXPECT_THAT(outcome.text, HasSubstr("attest: warning: 2 of 3 times are noisy"));
+    EXPECT_THAT(outcome.text, HasSubstr("wiped?[2J?]0;mine? f16 gone?"));
+    EXPECT_THAT(outcome.text, Not(HasSubstr("\x1b"))) << command;
+  }
+
+  attest("run " + small_suite() + " --impl flash_cpu --budget 0.02 -o whole.jsonl");
+  all = lines("whole.jsonl");
+  ASSERT_EQ(all.back()["type"], "end");
+  all.pop_back();
+  for (json& line : all)
+    if (line["type"] == "result") line["noisy"] = {"melted" + clear};
+  write_lines("r.jsonl", all);
+  const Outcome resumed =
+      attest("run " + small_suite() + " --impl flash_cpu --budget 0.02 --resume r.jsonl");
+  EXPECT_THAT(resumed.text, HasSubstr("as notes say: melted?[2J"));
+  EXPECT_THAT(resumed.text, Not(HasSubstr("\x1b")));
 }
 
 // Each option that changes what is judged or how, and the line of that run's own record.

@@ -4,11 +4,13 @@
 
 #include "cli/interrupt.hpp"
 #include "cli/options/quantity_options.hpp"
+#include "reports/escape.hpp"
 
 namespace attest::cli {
 
 void print_warnings(const std::vector<std::string>& warnings) {
-  for (const std::string& warning : warnings) fmt::print(stderr, "attest: warning: {}\n", warning);
+  for (const std::string& warning : warnings)
+    fmt::print(stderr, "attest: warning: {}\n", reports::printable(warning));
 }
 
 void PluginOptions::add_to(CLI::App& command) {

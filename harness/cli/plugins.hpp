@@ -9,7 +9,7 @@
 
 namespace attest::cli {
 
-/// Prints each on standard error.
+/// Prints each on standard error, in one line that cannot steer a terminal.
 void print_warnings(const std::vector<std::string>& warnings);
 
 struct PluginOptions {

@@ -12,6 +12,7 @@
 #include "cli/exit_code.hpp"
 #include "cli/options/quantity_options.hpp"
 #include "cli/output/progress.hpp"
+#include "cli/plugins.hpp"
 #include "core/problem/glob.hpp"
 #include "core/problem/quantities.hpp"
 #include "core/tensor/error.hpp"
@@ -108,8 +109,7 @@ int run(const ChooseArguments& arguments) {
   std::vector<core::Results> files;
   for (const std::string& file : arguments.files) files.push_back(core::read_results(file));
   const reports::Input input = reports::make_input(std::move(files));
-  for (const std::string& warning : input.warnings)
-    fmt::print(stderr, "attest: warning: {}\n", warning);
+  print_warnings(input.warnings);
   check_filters(input, arguments);
   const auto unwanted = [&](const ProblemRecords& one) { return !is_wanted(one, arguments); };
   std::vector<ProblemRecords> families = reports::families(input);

@@ -8,6 +8,7 @@
 #include "cli/commands/commands.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/output/written_file.hpp"
+#include "cli/plugins.hpp"
 #include "core/problem/glob.hpp"
 #include "core/tensor/error.hpp"
 #include "reports/history/history_text.hpp"
@@ -37,8 +38,7 @@ int report(const std::vector<std::string>& files, const reports::FilledIndex& fi
   for (size_t i = 0; i < files.size(); ++i) {
     fmt::print("{}: {} of {} records are new{}\n", files[i], added[i].fresh, added[i].records,
                added[i].known_run ? "; the index has this run already, and it counts once" : "");
-    for (const std::string& warning : added[i].warnings)
-      fmt::print(stderr, "attest: warning: {}\n", warning);
+    print_warnings(added[i].warnings);
   }
   fmt::print("the index has {} results files and {} series\n", index.files().size(),
              index.keys().size());

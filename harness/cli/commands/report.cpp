@@ -9,6 +9,7 @@
 #include "cli/output/progress.hpp"
 #include "cli/output/report_input.hpp"
 #include "cli/output/written_file.hpp"
+#include "cli/plugins.hpp"
 #include "core/tensor/error.hpp"
 #include "reports/formats.hpp"
 #include "reports/history/index.hpp"
@@ -82,8 +83,7 @@ int run(const ReportArguments& arguments) {
   for (const Target& target : all) formats.push_back(target.format);
   reports::Input input = report_input(arguments.files, formats, !arguments.history.empty());
   if (!arguments.history.empty()) add_histories(arguments.history, input);
-  for (const std::string& warning : input.warnings)
-    fmt::print(stderr, "attest: warning: {}\n", warning);
+  print_warnings(input.warnings);
   const reports::Style style{.colour = arguments.output.empty() && wants_colour(stdout),
                              .charts = !arguments.no_charts};
   for (const Target& target : all) {

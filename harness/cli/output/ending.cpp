@@ -9,6 +9,7 @@
 #include "cli/interrupt.hpp"
 #include "cli/options/command_line.hpp"
 #include "core/record/races.hpp"
+#include "reports/escape.hpp"
 #include "reports/limits.hpp"
 #include "reports/noise.hpp"
 
@@ -25,6 +26,9 @@ std::string most_frequent_code(const std::vector<core::Record>& records) {
   return most == counts.end() ? "" : std::string(name(most->first));
 }
 
+/// Prints a line that has names and reasons of plugins in it.
+void print_line(const std::string& text) { fmt::print("{}\n", reports::printable(text)); }
+
 // A line for each reason, with the names of some vectors: sets of vectors have a hundred of them.
 void print_unsupported_vectors(const std::vector<core::Record>& records) {
   constexpr size_t kNames = 3;
@@ -35,9 +39,10 @@ void print_unsupported_vectors(const std::vector<core::Record>& records) {
   if (!names.empty()) fmt::print("\nunsupported vectors:\n");
   for (const auto& [reason, all] : names) {
     const size_t shown = std::min(all.size(), kNames);
-    fmt::print("  {:>4} x {} ({}{})\n", all.size(), reason,
-               fmt::join(all.begin(), all.begin() + ptrdiff_t(shown), ", "),
-               all.size() > shown ? fmt::format(" and {} more", all.size() - shown) : "");
+    print_line(
+        fmt::format("  {:>4} x {} ({}{})", all.size(), reason,
+                    fmt::join(all.begin(), all.begin() + ptrdiff_t(shown), ", "),
+                    all.size() > shown ? fmt::format(" and {} more", all.size() - shown) : ""));
   }
 }
 
@@ -56,9 +61,9 @@ void print_shares(const core::Shares& shares) {
 
 void print_overruled(const std::map<std::string, core::Overruled>& overruled) {
   for (const auto& [impl, all] : overruled)
-    fmt::print("{}: {} above {} suspect: {}\n", impl,
-               all.passes == 1 ? "1 pass" : fmt::format("{} passes", all.passes),
-               all.passes == 1 ? "is" : "are", all.why);
+    print_line(fmt::format("{}: {} above {} suspect: {}", impl,
+                           all.passes == 1 ? "1 pass" : fmt::format("{} passes", all.passes),
+                           all.passes == 1 ? "is" : "are", all.why));
 }
 
 void print_noise(const std::vector<core::Record>& records) {
@@ -66,12 +71,13 @@ void print_noise(const std::vector<core::Record>& records) {
   all.add(records);
   const std::string noise = all.print();
   if (!noise.empty())
-    fmt::print("{}: do not compare them; run again on a quiet machine {}\n", noise, all.names());
+    print_line(fmt::format("{}: do not compare {}; run again on a quiet machine {}", noise,
+                           all.noisy == 1 ? "it" : "them", all.names()));
 }
 
 void print_excess(const std::vector<core::Record>& records) {
   const std::string excess = reports::print_excess(records);
-  if (!excess.empty()) fmt::print("ERROR of attest: {}\n", excess);
+  if (!excess.empty()) print_line("ERROR of attest: " + excess);
 }
 
 // What can be done next, as commands.
@@ -125,7 +131,7 @@ void print_counts(const std::vector<core::Record>& records) {
     for (const std::string_view verdict : core::kVerdictNames)
       if (const auto at = counts[impl].find(verdict); at != counts[impl].end())
         line += fmt::format("{}{} {}", line.empty() ? "" : ", ", at->second, verdict);
-    fmt::print("{:<{}} {}\n", impl, width, line);
+    print_line(fmt::format("{:<{}} {}", impl, width, line));
   }
 }
 
