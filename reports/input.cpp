@@ -127,7 +127,7 @@ std::string file_name(const Results& run) {
 
 std::vector<std::string> warnings_of(const std::vector<Results>& runs, const LeftOut& left_out) {
   std::vector<std::string> warnings;
-  const std::vector<std::string> devices = devices_of(runs);
+  const std::vector<std::string> devices = devices_of(runs, left_out.devices());
   std::set<std::string> machines;
   for (size_t i = 0; i < runs.size(); ++i) {
     warn_of_run(runs[i], left_out.of_run(i), warnings);

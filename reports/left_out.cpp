@@ -11,6 +11,7 @@ void LeftOut::add(size_t run, const core::Record& record) {
   of_run.excess.add(record);
   if (core::is_newer(record.outcome.code)) of_run.newer_codes.emplace(name(record.outcome.code));
   if (const std::string plugin = plugin_of(record); !plugin.empty()) of_run.plugins.insert(plugin);
+  of_run.devices.insert(record.device);
   tallies.add(record);
   noise.add(record);
   axes.add(record);
@@ -20,6 +21,12 @@ size_t LeftOut::records() const {
   size_t count = 0;
   for (const OfRun& run : runs) count += run.records;
   return count;
+}
+
+std::set<std::string> LeftOut::devices() const {
+  std::set<std::string> devices;
+  for (const OfRun& run : runs) devices.insert(run.devices.begin(), run.devices.end());
+  return devices;
 }
 
 const LeftOut::OfRun& LeftOut::of_run(size_t run) const {

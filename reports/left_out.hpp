@@ -19,6 +19,7 @@ struct LeftOut {
     Excess excess;
     std::set<std::string> newer_codes;  // reason codes that this attest does not know
     std::set<std::string> plugins;      // "flash_cpu.so 0123456789abcdef"
+    std::set<std::string> devices;      // "cuda"
   };
   std::vector<OfRun> runs;  // empty: no run lacks any
   Tallies tallies;
@@ -27,6 +28,8 @@ struct LeftOut {
 
   void add(size_t run, const core::Record& record);
   size_t records() const;
+  /// The devices of all runs.
+  std::set<std::string> devices() const;
   /// Of a run that lacks none: all empty.
   const OfRun& of_run(size_t run) const;
 };

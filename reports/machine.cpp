@@ -67,6 +67,20 @@ Board board_of(const Results& file, const Record& record) {
   return board;
 }
 
+/// A CPU whose kernel gives it no name, as on Arm: "CPU 0x41/0xd4f (aarch64, 72 cores)", with
+/// implementer and part. Empty if neither is known.
+std::string nameless_cpu(const Results& file) {
+  const std::string implementer = fact(file, "cpu", "implementer"),
+                    part = fact(file, "cpu", "part"), cores = fact(file, "cpu", "cores"),
+                    architecture = fact(file, "system", "architecture");
+  if (implementer.empty() && part.empty()) return {};
+  std::vector<std::string> rest;
+  if (!architecture.empty()) rest.push_back(architecture);
+  if (!cores.empty()) rest.push_back(cores + (cores == "1" ? " core" : " cores"));
+  return fmt::format("CPU {}/{}{}", implementer, part,
+                     rest.empty() ? "" : fmt::format(" ({})", fmt::join(rest, ", ")));
+}
+
 std::string words(const Results& file, const std::vector<std::string>& devices,
                   const Board& board) {
   std::vector<std::string> names;
@@ -78,6 +92,7 @@ std::string words(const Results& file, const std::vector<std::string>& devices,
                       own = fact(file, device, device == kCpu ? "model" : "name"),
                       counted = fact(file, device, "multiprocessors");
     std::string name = !module.empty() ? module : own.empty() ? fact(file, "system", "board") : own;
+    if (name.empty() && device == kCpu) name = nameless_cpu(file);
     if (name.empty() && !names.empty()) continue;
     const bool by_board = counted.empty() || (board.changed && !board.multiprocessors.empty());
     if (const std::string& count = by_board ? board.multiprocessors : counted; !count.empty())
@@ -106,14 +121,13 @@ std::string power_mode(const Results& file, const Record& record) {
   return before.empty() ? after : fmt::format("{}, then {}", before, after);
 }
 
-std::vector<std::string> devices_of(std::span<const Results> runs) {
-  std::vector<std::string> devices;
+std::vector<std::string> devices_of(std::span<const Results> runs,
+                                    const std::set<std::string>& left_out) {
+  std::set<std::string> others = left_out;
   for (const Results& run : runs)
-    for (const Record& record : run.records)
-      if (record.device != kCpu && !record.device.empty() &&
-          std::ranges::find(devices, record.device) == devices.end())
-        devices.push_back(record.device);
-  std::ranges::sort(devices);
+    for (const Record& record : run.records) others.insert(record.device);
+  others.erase(kCpu), others.erase("");
+  std::vector<std::string> devices(others.begin(), others.end());
   devices.emplace_back(kCpu);
   return devices;
 }

@@ -1,6 +1,7 @@
 // The machine and the kind of build of records, in words. Two times may be compared only if these
 // words are equal.
 #pragma once
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,8 +20,9 @@ std::string fact(const core::Results& file, const std::string& group, const std:
 std::string machine(const core::Results& file, const core::Record& record);
 
 /// The kinds of devices on which the records of these runs were made. The CPU is always among them,
-/// as the last.
-std::vector<std::string> devices_of(std::span<const core::Results> runs);
+/// as the last. `left_out`: those of records that the runs lack (left_out.hpp).
+std::vector<std::string> devices_of(std::span<const core::Results> runs,
+                                    const std::set<std::string>& left_out = {});
 
 /// The same of a whole machine, among whose implementations one may choose: those of `devices`
 /// (devices_of) that the machine has, "NVIDIA H100 80GB HBM3 (132 multiprocessors) with Example

@@ -62,6 +62,16 @@ TEST(Machine, OfAGpuRunIsTheGpu) {
             "NVIDIA H100 80GB HBM3 (132 multiprocessors) with Intel(R) Xeon(R) Processor");
 }
 
+TEST(Machine, ACpuWithoutANameIsItsPart) {
+  Results run = file({passed()});
+  run.header.environment = {{"cpu", {{"implementer", "0x41"}, {"part", "0xd4f"}, {"cores", "72"}}},
+                            {"cuda", {{"name", "GH200"}}},
+                            {"system", {{"architecture", "aarch64"}}}};
+  EXPECT_EQ(machine(run), "GH200 with CPU 0x41/0xd4f (aarch64, 72 cores)");
+  run.header.environment["system"]["board"] = "Some Board";
+  EXPECT_EQ(machine(run, std::vector<std::string>{"cpu"}), "Some Board") << "that says more";
+}
+
 TEST(Machine, ABoardIsItsModuleModeAndClocks) {
   Results run = orin("cpu");
   auto& facts = run.header.environment;
@@ -107,9 +117,17 @@ class TwoMachines : public ::testing::TestWithParam<Pair> {
   Results one_ = orin("cuda"), other_ = orin("cuda");
   void SetUp() override {
     one_.header.environment["cuda"] = {{"name", "Orin"}, {"multiprocessors", "8"}};
-    if (std::string(GetParam().group) == "cuda") {  // a desktop
+    const std::string group = GetParam().group;
+    if (group == "cuda" || group == "cpu") {  // a desktop, a server
       one_.header.environment.erase("board");
       one_.header.environment.erase("system");
+    }
+    if (group == "cpu") {
+      one_.header.environment.erase("cuda");
+      one_.header.environment["cpu"] = {
+          {"implementer", "0x41"}, {"part", "0xd4f"}, {"cores", "72"}};
+      one_.header.environment["system"]["architecture"] = "aarch64";
+      one_.records[0].device = other_.records[0].device = "cpu";
     }
     other_.header.environment = one_.header.environment;
     other_.header.environment[GetParam().group][GetParam().name] = GetParam().value;
@@ -134,7 +152,8 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(Pair{"cuda", "name", "Thor"}, Pair{"cuda", "multiprocessors", "4"},
                       Pair{"board", "module", "Jetson Orin NX"},
                       Pair{"board", "gpu_cap_mhz", "612"}, Pair{"board", "gpu_locked", "no"},
-                      Pair{"system", "power_mode", "0 (MAXN)"}),
+                      Pair{"system", "power_mode", "0 (MAXN)"}, Pair{"cpu", "part", "0xd40"},
+                      Pair{"cpu", "implementer", "0xc0"}, Pair{"cpu", "cores", "36"}),
     [](const auto& pair) {
       return std::string(pair.param.group) + "_" + std::string(pair.param.name);
     });

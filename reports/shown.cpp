@@ -5,9 +5,9 @@
 
 namespace attest::reports {
 
-size_t Cases::add(size_t run, const core::Record& record) {
+size_t Cases::add(const core::Record& record) {
   const auto [at, fresh] =
-      places_.try_emplace({run, record.suite, record.case_name, record.dtype}, cases_.size());
+      places_.try_emplace({record.suite, record.case_name, record.dtype}, cases_.size());
   if (fresh) cases_.emplace_back();
   Case& one = cases_[at->second];
   ++one.records;
@@ -15,8 +15,8 @@ size_t Cases::add(size_t run, const core::Record& record) {
   return at->second;
 }
 
-std::optional<size_t> Cases::place_of(size_t run, const core::Record& record) const {
-  const auto at = places_.find({run, record.suite, record.case_name, record.dtype});
+std::optional<size_t> Cases::place_of(const core::Record& record) const {
+  const auto at = places_.find({record.suite, record.case_name, record.dtype});
   return at == places_.end() ? std::nullopt : std::optional(at->second);
 }
 
@@ -37,9 +37,8 @@ std::vector<bool> Cases::shown(size_t most) const {
 std::set<const core::Record*> shown_records(const Input& input, size_t most) {
   Cases cases;
   std::vector<std::pair<const core::Record*, size_t>> all;
-  for (size_t run = 0; run < input.runs.size(); ++run)
-    for (const core::Record& record : input.runs[run].records)
-      all.emplace_back(&record, cases.add(run, record));
+  for (const core::Results& run : input.runs)
+    for (const core::Record& record : run.records) all.emplace_back(&record, cases.add(record));
   const std::vector<bool> is_shown = cases.shown(most);
   std::set<const core::Record*> shown;
   for (const auto& [record, place] : all)

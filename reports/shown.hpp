@@ -15,13 +15,13 @@ namespace attest::reports {
 /// A browser filters and draws so many records without delay.
 inline constexpr size_t kMostShown = 5000;
 
-/// The cases of runs: the records that share run, suite, case and dtype.
+/// The cases of all runs: the records that share suite, case and dtype.
 class Cases {
  public:
-  /// Counts a record of a run. Returns the place of its case.
-  size_t add(size_t run, const core::Record& record);
+  /// Counts a record. Returns the place of its case.
+  size_t add(const core::Record& record);
   /// The place of a record's case; nothing: no record of it was added.
-  std::optional<size_t> place_of(size_t run, const core::Record& record) const;
+  std::optional<size_t> place_of(const core::Record& record) const;
   /// The case has a bad record.
   void mark_bad(size_t place) { cases_[place].is_bad = true; }
   /// Whether each case is shown, with `most` records in all: bad cases first, otherwise in order.
@@ -33,7 +33,7 @@ class Cases {
     size_t records = 0;
     bool is_bad = false;
   };
-  std::map<std::tuple<size_t, std::string, std::string, std::string>, size_t> places_;
+  std::map<std::tuple<std::string, std::string, std::string>, size_t> places_;
   std::vector<Case> cases_;
 };
 

@@ -86,15 +86,17 @@ std::string page_head(const Input& input, size_t left_out, size_t data_bytes) {
   if (!warnings.empty()) text += "</ul>\n";
   for (size_t i = 0; i < input.runs.size(); ++i) {
     const Results& run = input.runs[i];
-    std::set<std::string> plugins = input.left_out.of_run(i).plugins;
+    const LeftOut::OfRun& left_out_of_run = input.left_out.of_run(i);
+    std::set<std::string> plugins = left_out_of_run.plugins;
     for (const Record& record : run.records) plugins.insert(plugin_of(record));
     plugins.erase("");
     text += fmt::format(
         "<p>{}: {}, {} threads; {}; attest {}, commit {}</p>\n<details><summary>Plugins and "
         "their hashes</summary><p class=\"soft\">{}</p></details>\n",
-        xml(file_name(run)), xml(machine(run)), xml(fact(run, "cpu", "threads")),
-        xml(run.header.started), xml(fact(run, "build", "version")),
-        xml(fact(run, "build", "commit")), xml(fmt::format("{}", fmt::join(plugins, ", "))));
+        xml(file_name(run)), xml(machine(run, devices_of({&run, 1}, left_out_of_run.devices))),
+        xml(fact(run, "cpu", "threads")), xml(run.header.started),
+        xml(fact(run, "build", "version")), xml(fact(run, "build", "commit")),
+        xml(fmt::format("{}", fmt::join(plugins, ", "))));
   }
   return text;
 }

@@ -350,8 +350,10 @@ TEST_F(History, SaysWhenATableIsMissingOrOfAnotherVersion) {
   with({day(1, 1e6)});
   execute("DROP TABLE points");
   EXPECT_THAT(refusal(), HasSubstr("is damaged"));
-  execute("PRAGMA user_version = 2");
-  EXPECT_THAT(refusal(), HasSubstr("was written by another attest"));
+  execute("PRAGMA user_version = 1");
+  EXPECT_THAT(refusal(), HasSubstr("was written by another attest (version 1 of the index, not 2): "
+                                   "attest history rebuild RESULTS.jsonl... --index "));
+  EXPECT_THROW(with({day(1, 1e6)}), core::Error) << "its machines have other names";
   execute("CREATE TABLE of_that_version (x)");
   EXPECT_EQ(HistoryIndex::rebuild(path_, {day(1, 1e6)}).index.keys().size(), 1u);
   EXPECT_EQ(refusal(), "");

@@ -29,8 +29,10 @@ namespace fs = std::filesystem;
 using core::Record;
 using core::Results;
 
-// "atst": tells an index from other files of SQLite. Its version grows when a table changes.
-constexpr int64_t kApplication = 0x61747374, kVersion = 1;
+// "atst": tells an index from other files of SQLite. Its version grows when a table changes, or the
+// name of a machine (machine.hpp): series under another name would end without a word. Version 2
+// names clock caps of boards and CPUs by their parts.
+constexpr int64_t kApplication = 0x61747374, kVersion = 2;
 
 // The columns of a series that are texts. `threads` comes last, a number.
 constexpr std::pair<const char*, std::string SeriesKey::*> kTexts[] = {

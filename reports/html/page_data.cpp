@@ -189,13 +189,13 @@ json record_json(const Record& r, size_t run) {
   return one;
 }
 
-json run_json_of(const Results& run) {
+json run_json_of(const Results& run, const LeftOut::OfRun& left_out) {
   json tokens = json::object();
   for (const auto& [inputs, picture] : run.tokens) tokens[inputs] = core::to_json(picture);
   return {{"file", file_name(run)},
           {"command", run.header.command},
           {"started", run.header.started},
-          {"machine", machine(run)},
+          {"machine", machine(run, devices_of({&run, 1}, left_out.devices))},
           {"free_bytes", std::strtod(fact(run, "memory", "available_bytes").c_str(), nullptr)},
           {"commit", fact(run, "build", "commit")},
           {"tokens", std::move(tokens)},
@@ -229,7 +229,7 @@ json page_data(const Input& input) {
   data["scaling"] = json::array();
   data["axes"] = axes_json(input);
   data["other_operations"] = operations_of_suites_alone(input);
-  const std::vector<std::string> devices = devices_of(input.runs);
+  const std::vector<std::string> devices = devices_of(input.runs, input.left_out.devices());
   SharedTexts series, families, texts;
   for (const Results& run : input.runs) {
     for (const Record& record : run.records) {
@@ -257,7 +257,7 @@ json page_data(const Input& input) {
                                  {"title", table.title},
                                  {"columns", table.columns},
                                  {"rows", table.rows}});
-    data["runs"].push_back(run_json_of(run));
+    data["runs"].push_back(run_json_of(run, input.left_out.of_run(data["runs"].size())));
   }
   data["shared"] = kShared;
   data["texts"] = texts.all();
