@@ -1,6 +1,7 @@
 #include "reports/coverage.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <set>
 
@@ -23,10 +24,11 @@ AxisCoverage axis_of(const std::string& operation, const std::string& axis,
   if (!suites) return coverage;
   const std::vector<std::string> values = suites->values_of(axis);
   coverage.in_suites = state_of(values);
-  std::ranges::copy_if(values, std::back_inserter(coverage.only_in_suites),
-                       [&](const std::string& value) {
-                         return std::ranges::find(coverage.values, value) == coverage.values.end();
-                       });
+  const auto is_judged = [&](const std::string& value) {
+    return value == kAnyTokens ? std::ranges::any_of(coverage.values, is_number)
+                               : std::ranges::find(coverage.values, value) != coverage.values.end();
+  };
+  std::ranges::copy_if(values, std::back_inserter(coverage.only_in_suites), std::not_fn(is_judged));
   return coverage;
 }
 

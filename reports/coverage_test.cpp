@@ -93,5 +93,23 @@ TEST(Coverage, SaysWhatTheSuitesHaveBeside) {
   EXPECT_THAT(operations_of_suites_alone(input), ElementsAre("linear"));
 }
 
+// A case of a sweep has "tokens", and its records have how many these are.
+TEST(Coverage, ASweepsTokensAreJudgedByAnyNumber) {
+  Input input = input_of({of("softmax seq_len_q=34688 head_dim=64 mask")});
+  input.suites.add("softmax", {{"seq_len_q", "tokens"}, {"batch", "tokens"}, {"mask", "tokens"}});
+  const std::vector<AxisCoverage> axes = axes_of(input);
+  EXPECT_THAT(axis(axes, "seq_len_q").only_in_suites, ElementsAre());
+  EXPECT_THAT(axis(axes, "batch").only_in_suites, ElementsAre("tokens"));
+  EXPECT_THAT(axis(axes, "mask").only_in_suites, ElementsAre("tokens"));
+}
+
+// Else they would have no order beside numbers.
+TEST(Coverage, WhatIsNoFiniteNumberIsAWord) {
+  const std::vector<AxisCoverage> axes = axes_of(
+      input_of({of("softmax scale=3"), of("softmax scale=nan"), of("softmax scale=20"),
+                of("softmax scale=inf"), of("softmax scale=-1"), of("softmax scale=-nan")}));
+  EXPECT_THAT(axis(axes, "scale").values, ElementsAre("-nan", "inf", "nan", "-1", "3", "20"));
+}
+
 }  // namespace
 }  // namespace attest::reports

@@ -51,8 +51,8 @@ std::string Noise::print() const {
   if (noisy == 0) return "";
   std::vector<std::string> why;
   if (spread == noisy)
-    why.push_back(fmt::format("half of their samples spread over more than {:.0f} % of the median",
-                              kNoisy * 100));
+    why.push_back(fmt::format("half of {} samples spread over more than {:.0f} % of the median",
+                              noisy == 1 ? "its" : "their", kNoisy * 100));
   else if (spread > 0)
     why.push_back(
         fmt::format("half of the samples of {} spread over more than {:.0f} % of the "
@@ -62,8 +62,10 @@ std::string Noise::print() const {
     const auto most =
         std::ranges::max_element(reasons, {}, [](const auto& reason) { return reason.second; });
     why.push_back(fmt::format("something happened to the machine during {}, as notes say: {}{}",
-                              disturbed == noisy ? "them" : fmt::to_string(disturbed), most->first,
-                              reasons.size() > 1 ? " ..." : ""));
+                              disturbed < noisy ? fmt::to_string(disturbed)
+                              : noisy == 1      ? "it"
+                                                : "them",
+                              most->first, reasons.size() > 1 ? " ..." : ""));
   }
   return fmt::format("{} of {} times {} noisy: {}", noisy, timed, noisy == 1 ? "is" : "are",
                      fmt::join(why, "; "));

@@ -26,11 +26,15 @@ TEST(Noise, IsSpreadOrWhatHappened) {
   };
   EXPECT_EQ(noise({{5, ""}, {2, ""}}), " ");
   EXPECT_EQ(noise({{5, ""}, {20, ""}}),
-            "1 of 2 times is noisy: half of their samples spread over more than 10 % of the median "
+            "1 of 2 times is noisy: half of its samples spread over more than 10 % of the median "
             "(b f16 mine)");
   EXPECT_EQ(noise({{5, "the GPU was hot"}, {2, ""}}),
-            "1 of 2 times is noisy: something happened to the machine during them, as notes say: "
+            "1 of 2 times is noisy: something happened to the machine during it, as notes say: "
             "the GPU was hot (a f16 mine)");
+  EXPECT_EQ(
+      noise({{20, ""}, {20, ""}}),
+      "2 of 2 times are noisy: half of their samples spread over more than 10 % of the median "
+      "(a f16 mine, b f16 mine)");
   EXPECT_EQ(noise({{20, ""}, {2, "b"}, {2, ""}, {2, "b"}, {30, "a"}}),
             "4 of 5 times are noisy: half of the samples of 2 spread over more than 10 % of the "
             "median; something happened to the machine during 3, as notes say: b ... (a f16 mine, "

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <optional>
 
 namespace attest::reports {
@@ -11,6 +12,7 @@ std::optional<double> number_of(const std::string& text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) return {};
+  if (!std::isfinite(value)) return {};  // the word "nan", which no number is before or after
   return value;
 }
 
@@ -21,6 +23,8 @@ bool comes_before(const std::string& a, const std::string& b) {
 }
 
 }  // namespace
+
+bool is_number(const std::string& value) { return number_of(value).has_value(); }
 
 std::vector<std::string> SeenAxes::Operation::values_of(const std::string& axis) const {
   const auto at = axes.find(axis);

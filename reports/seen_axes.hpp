@@ -43,6 +43,11 @@ class SeenAxes {
   std::map<std::string, Operation> operations_;
 };
 
+/// Stands in suites for as many tokens as a sweep has. A record of such a case has their number.
+inline constexpr const char* kAnyTokens = "tokens";
+/// Whether a value is a finite number.
+bool is_number(const std::string& value);
+
 /// Stands for problems that do not give an axis.
 inline constexpr const char* kNotGiven = "-";
 

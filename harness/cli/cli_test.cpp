@@ -180,6 +180,29 @@ TEST_F(Cli, NamesInWarningsCannotSteerATerminal) {
   EXPECT_THAT(resumed.text, Not(HasSubstr("\x1b")));
 }
 
+// Cases of the suite lidar have "tokens" for seq_len_kv, and their records a number.
+TEST_F(Cli, TheCoverageOfTokensIsTheirNumber) {
+  std::vector<json> all = golden_lines();
+  std::erase_if(
+      all, [](const json& line) { return line["type"] == "result" && line["verdict"] != "pass"; });
+  for (json& line : all)
+    if (line["type"] == "result")
+      line["spec"] = "softmax dtype=f16 seq_len_q=1024 seq_len_kv=32768 head_dim=64";
+  write_lines("lidar.jsonl", all);
+  ASSERT_EQ(attest("report lidar.jsonl --no-charts -o page.html").code, 0);
+  const std::string page = text("page.html"), before = "id=\"data\">";
+  const size_t begin = page.find(before) + before.size();
+  const json data = json::parse(page.substr(begin, page.find("</script>", begin) - begin));
+  size_t found = 0;
+  for (const json& axis : data["axes"]) {
+    if (axis["axis"] != "seq_len_kv") continue;
+    ++found;
+    EXPECT_THAT(axis["only_in_suites"].dump(), HasSubstr("\"300\"")) << "the suites are known";
+    EXPECT_THAT(axis["only_in_suites"].dump(), Not(HasSubstr("tokens")));
+  }
+  EXPECT_EQ(found, 1u);
+}
+
 // Each option that changes what is judged or how, and the line of that run's own record.
 TEST_F(Cli, ARecordOfReproHasTheLineThatItIsOf) {
   fs::copy(kMinimal, folder_ / "mine.so");

@@ -230,7 +230,7 @@ json roofline_chart() {
           {"section", "speed"},
           {"title", "Roofline: operations a second by operations a byte"},
           {"about",
-           "A bar above each record is the most that the measured limits of the machine allow it: "
+           "A bar above each record is the most that the limits of the machine allow it: "
            "arithmetic, or reads from a level of memory. Records that need not read all of their "
            "tensors are left out."},
           {"columns",

@@ -76,7 +76,7 @@
     "from": "The lower end of the median's interval of confidence.",
     "to": "The upper end of the median's interval of confidence.",
     "slowest": "The slowest sample.",
-    "cold": "The median of the samples that start with emptied caches.",
+    "cold": "The slowest sample that started with emptied caches.",
     "creation": "The time of create, which prepares a problem and is no part of a run.",
     "rate": "The operations that the problem needs, divided by the median.",
     "of roofline": meanings.get("roofline"),
@@ -224,7 +224,8 @@
       for (let x = 0; x < columns; ++x) {
         const place = parseInt(line.slice(2 * x, 2 * x + 2), 36);
         if (Number.isNaN(place)) continue;
-        const fill = patch ? colourOf(Math.floor(Math.ceil(place * picture.tokens / places) / patch))
+        const token = Math.ceil(place * picture.tokens / places);
+        const fill = patch ? colourOf(Math.floor(token / patch))
           : `hsl(${230 * (1 - place / places)} 75% 48%)`;
         view.append(shape("rect", {x, y, width: 1, height: 1, fill}));
       }

@@ -41,7 +41,8 @@ void require_rooflines(const std::vector<core::Results>& before,
       for (const core::Record& record : results.records)
         if (record.roofline) return;
   throw core::Error(
-      "--relative-to roofline: no record has it; only times of CPUs do, from this attest on");
+      "--relative-to roofline: no record has it; times have it where the machine's limits are "
+      "known");
 }
 
 }  // namespace
