@@ -105,12 +105,14 @@ const Record& problem_to_measure(const ProblemRecords& problem, std::optional<in
 }
 
 /// A file of its own for each problem and implementation, because attest run replaces none:
-/// "more_lidar_full_32768-self_f16_naive_2.jsonl".
+/// "more_lidar_full_32768-self_f16_naive_2.jsonl". Cases without a suite may have one name for
+/// several problems, so that the problem is in the name of the file too.
 std::string output_of(const Record& problem, std::optional<int64_t> tokens,
                       const Record& implementation) {
   const std::string size = tokens ? std::to_string(*tokens) : "";
+  const std::string spec = problem.suite.empty() ? problem.spec : "";
   std::string name = "more";
-  for (const std::string& part : {problem.suite, problem.case_name, problem.dtype, size,
+  for (const std::string& part : {problem.suite, problem.case_name, spec, problem.dtype, size,
                                   implementation.impl, std::to_string(implementation.threads)})
     name += part.empty() ? "" : "_" + part;
   std::string file;

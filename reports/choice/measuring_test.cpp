@@ -65,7 +65,8 @@ TEST(Measuring, TheCommandOfASkippedCaseMeasuresIt) {
   input.runs = {attest::testing::file({globs})};
   const ProblemRecords hard = cases(input).at(0);
   EXPECT_THAT(command_of(hard, {}, choose(hard, {}, {}).candidates[0]),
-              ::testing::EndsWith(" --output more_a-b-c--d--e_f16_wie---x_2.jsonl"));
+              ::testing::EndsWith(" --output more_a-b-c--d--e_softmax-dtype-f16-seq_len_q-1000-"
+                                  "head_dim-64_f16_wie---x_2.jsonl"));
   Record hostile = skipped(1);
   hostile.case_name = "a'; b";
   EXPECT_EQ(subject_of(input.runs[0], hostile), "vit --case 'a'\\''; b' --dtype f16");

@@ -98,8 +98,8 @@ function setUpDecide(data, {byId, bytes, cell, code, digits, grouped, listen, ma
   }
   // The command that measures a problem with the implementation of another record.
   const measuring = (problem, record, tokens = "") => {
-    const file = ["more", problem.suite, problem.name, problem.dtype, tokens, record.impl,
-      record.threads].filter(part => part !== "").join("_").replace(/[^\w.]/gu, "-");
+    const file = ["more", problem.suite, problem.name, problem.suite ? "" : problem.spec,
+      problem.dtype, tokens, record.impl, record.threads].filter(part => part !== "").join("_").replace(/[^\w.]/gu, "-");
     return `attest run ${problem.subject} ${record.options} --output ${file}.jsonl`;
   };
   // The same at the size that was asked about, which perhaps no record has.

@@ -182,7 +182,7 @@ def command_answers(attest, files, limits):
 
 def run(command, attest, folder):
     """The answers of a command that the page shows, which names files of this folder."""
-    words = [attest, *shlex.split(command)[1:], "--format", "json"]
+    words = [os.path.abspath(attest), *shlex.split(command)[1:], "--format", "json"]
     done = subprocess.run(words, cwd=folder, stdout=subprocess.PIPE, check=False)
     return json.loads(done.stdout)["choices"]
 
