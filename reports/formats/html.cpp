@@ -2,12 +2,14 @@
 // only its own style and script, by their hashes.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "reports/choice/why.hpp"
 #include "reports/escape.hpp"
 #include "reports/formats/printers.hpp"
 #include "reports/html/assets.hpp"
@@ -72,12 +74,29 @@ std::vector<std::string> page_warnings(const Input& input, size_t all, size_t le
   return warnings;
 }
 
+/// "3 of the records that pass were judged in part: ..."; empty if all were judged in full. The
+/// records that were left out are not kept, so they are not counted.
+std::string in_part_words(const Input& input) {
+  size_t count = 0;
+  for (const Results& run : input.runs)
+    count += size_t(std::ranges::count_if(run.records, [](const Record& record) {
+      return record.outcome.passes() && judging_of(record).is_partial();
+    }));
+  if (count == 0) return "";
+  return fmt::format(
+      "{}{} of those that pass {} judged in part: with one kind of inputs, without relations "
+      "between runs, or on a sample of the rows. An open record says what was judged.",
+      input.left_out.records() > 0 ? "At least " : "", count, count == 1 ? "was" : "were");
+}
+
 /// What a reader has to know first. It is there without the script.
 std::string page_head(const Input& input, size_t left_out, size_t data_bytes) {
   const Summary summary = summary_of(input);
   const bool good = summary.all.judged() > 0 && summary.all.bad() == 0;
   std::string text = fmt::format("<h1 class=\"{}\">{} {}</h1>\n", good ? "good" : "bad",
                                  good ? "&#10003;" : "&#10007;", xml(summary.sentence));
+  if (const std::string words = in_part_words(input); !words.empty())
+    text += fmt::format("<p id=\"in-part\" class=\"warn\">{}</p>\n", xml(words));
   const std::vector<std::string> warnings =
       page_warnings(input, summary.all.all(), left_out, data_bytes);
   if (!warnings.empty()) text += "<ul class=\"warnings\">\n";

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
@@ -85,6 +86,43 @@ TEST(Html, AHistogramHasEverySample) {
   EXPECT_EQ(histogram["to"], time.max_ns);
   EXPECT_EQ(histogram["counts"][63], 1u) << "the slowest, far from the others";
   EXPECT_EQ(records[0]["time"]["worst"], time.max_ns);
+}
+
+// Two bars of one place each would say less than the two times.
+TEST(Html, FewSamplesStandForThemselves) {
+  const Input input = attest::testing::golden_input();
+  const json naive = data_of(page())["records"][1]["time"];
+  EXPECT_EQ(naive["few"], json(input.runs[0].records[1].time->samples_ns));
+  EXPECT_FALSE(naive.contains("histogram"));
+}
+
+// A record that passes on one fill, without relations, and one with both.
+TEST(Html, TheHeadCountsWhatPassesInPart) {
+  Input input = attest::testing::golden_input();
+  const auto passes = [](const core::Record& record) { return record.outcome.passes(); };
+  auto& records = input.runs[0].records;
+  std::erase_if(records, std::not_fn(passes));
+  ASSERT_EQ(records.size(), 2u);
+  for (core::Record& record : records) {
+    record.fills.resize(2, record.fills.at(0));
+    for (core::FillRecord& fill : record.fills)
+      fill.judgement.exact_elements = 10, fill.judgement.method = "all rows";
+    record.relations.resize(1);
+    record.relations[0].judgement.exact_elements = 10;
+  }
+  EXPECT_THAT(print_html(input, {.charts = false}), Not(HasSubstr("id=\"in-part\"")));
+  records[1].relations.clear();
+  EXPECT_THAT(print_html(input, {.charts = false}),
+              HasSubstr("1 of those that pass was judged in"));
+  records[0].fills.resize(1);
+  EXPECT_THAT(print_html(input, {.charts = false}), HasSubstr("2 of those that pass were judged"));
+}
+
+TEST(Html, DataSaysWhetherARunEnded) {
+  Input input = attest::testing::golden_input();
+  EXPECT_EQ(data_of(page())["runs"][0]["complete"], true);
+  input.runs[0].complete = false;
+  EXPECT_EQ(data_of(print_html(input, {}))["runs"][0]["complete"], false);
 }
 
 // JSON has no such numbers: null would read as 0, the fastest of all.
@@ -256,9 +294,9 @@ TEST(Html, ChartsUseTheFieldsOfTheirColumns) {
   const json data = data_of(page());
   ASSERT_GE(data["charts"].size(), 1u);
   for (const json& chart : data["charts"]) {
-    std::set<std::string> known{"impl",   "title", "dtype", "panel",
-                                "series", "label", "limit", "word",  // of limits
-                                "share"},                            // of the transform
+    std::set<std::string> known{"impl",  "title", "dtype", "panel", "series",
+                                "label", "limit", "word",  "high",  // of limits
+                                "share"},                           // of the transform
         used;
     for (const json& column : chart["columns"]) known.insert(column["field"]);
     for (const json& column : chart.value("optional", json::array())) known.insert(column["field"]);

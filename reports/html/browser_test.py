@@ -3,9 +3,9 @@
 
 usage: browser_test.py PAGE TABLES FOLDER ATTEST AXE [--no-vega]
 TABLES is the page that --no-charts writes. FOLDER has choices.html, the page of first.jsonl and
-second.jsonl (questions.py), scaling.html, energy.html, tokens.html, and history.html
-(history_runs.py); screenshots and the PDF are kept there. ATTEST is the program, AXE the script
-axe.min.js; if it is not there, that check is left out.
+second.jsonl (questions.py), scaling.html, energy.html, tokens.html, history.html (history_runs.py),
+and layout.html (layout_run.py); screenshots and the PDF are kept there. ATTEST is the
+program, AXE the script axe.min.js; if it is not there, that check is left out.
 --no-vega: the build had no Vega, so PAGE has tables, too.
 Exit code 77 (skipped): python3-selenium, chromium or chromium-driver is not there.
 """
@@ -29,6 +29,7 @@ except ImportError:
     sys.exit(77)
 
 import browser_decide
+import browser_layout
 
 
 def open_browser():
@@ -406,6 +407,10 @@ def look_at_noise(browser):
         By.ID, "filter-count").text.startswith(f"{len(noisy)} of "))
     shown = browser.find_element(By.CSS_SELECTOR, "#speed-table tbody").text
     assert all(record["impl"] in shown for record in noisy), shown
+    marks = browser.find_elements(By.CSS_SELECTOR, "#matrix-table button span.warn[title]")
+    assert [mark.text for mark in marks] == ["noisy"] * len(noisy), [mark.text for mark in marks]
+    assert sorted(mark.get_attribute("title") for mark in marks) == sorted(
+        "; ".join(record["noise"]) for record in noisy)
     browser.find_element(By.ID, "filter-noisy").click()
 
 
@@ -545,6 +550,7 @@ def main():
     page, tables = (os.path.abspath(path) for path in sys.argv[1:3])
     folder = sys.argv[3]
     attest, axe = sys.argv[4:6]
+    layout = os.path.abspath(os.path.join(folder, "layout.html"))
     has_vega = "--no-vega" not in sys.argv[6:]
     os.makedirs(folder, exist_ok=True)
     browser = open_browser()
@@ -566,6 +572,10 @@ def main():
         look(browser, page, folder)
         check_access(browser, page, axe)
         print_page(browser, folder)
+        browser_layout.look_at_layout(browser, page, layout)
+        browser_layout.look_at_unended_run(browser, layout)
+        if has_vega:
+            browser_layout.look_at_pictures(browser, layout)
         read_tables(browser, tables)
         browser_decide.compare_choices(browser, attest, folder)
         choices, scaling, energy, history = (
@@ -577,7 +587,8 @@ def main():
         look_at_tokens(browser, tokens)
         look_at_history(browser, history, folder, axe)
         allowed = ("file://" + page, "file://" + tables, "data:text/csv", "file://" + choices,
-                   "file://" + scaling, "file://" + energy, "file://" + history, "file://" + tokens)
+                   "file://" + scaling, "file://" + energy, "file://" + history, "file://" + tokens,
+                   "file://" + layout)
         assert all(url.startswith(allowed) for url in requests(browser))
         errors = browser.get_log("browser")
         assert not errors, errors

@@ -145,7 +145,9 @@ json memory_chart() {
 json periods() {
   json all = json::array();
   for (const int hertz : {30, 20, 10})
-    all.push_back({{"limit", 1000.0 / hertz}, {"word", std::to_string(hertz) + " Hz"}});
+    all.push_back({{"limit", 1000.0 / hertz},
+                   {"word", std::to_string(hertz) + " Hz"},
+                   {"high", hertz == 20}});
   return all;
 }
 
@@ -158,19 +160,28 @@ json deadline_chart() {
   const json share{{"field", "share"},
                    {"type", "quantitative"},
                    {"title", "share of the cases that meet it"},
-                   {"scale", {{"domain", {0, 1}}}},
-                   {"axis", {{"format", ".0%"}, {"tickCount", 5}}}};
+                   {"scale", {{"domain", {0, 1.05}}, {"nice", false}}},  // marks at 1 are whole
+                   {"axis", {{"format", ".0%"}, {"values", {0, 0.2, 0.4, 0.6, 0.8, 1}}}}};
   const json rule{{"mark", mark("rule", {{"strokeDash", {4, 3}}, {"aria", false}})},
                   {"encoding", {{"x", at}, {"color", ink}}}};
-  const json text{
-      {"mark",
-       mark("text", {{"angle", 270}, {"align", "left"}, {"dx", 4}, {"dy", -6}, {"aria", false}})},
-      {"encoding",
-       {{"x", at}, {"y", {{"value", "height"}}}, {"color", ink}, {"text", {{"field", "word"}}}}}};
+  // Words of neighbours stand at different heights: on a narrow screen their lines are close.
+  const auto words = [&](bool high) {
+    const json own{{"filter", {{"field", "high"}, {"equal", high}}}};
+    return json{
+        {"transform", json::array({own})},
+        {"mark", mark("text", {{"angle", 270},
+                               {"align", "left"},
+                               {"dx", high ? 48 : 4},
+                               {"dy", -6},
+                               {"aria", false}})},
+        {"encoding",
+         {{"x", at}, {"y", {{"value", "height"}}}, {"color", ink}, {"text", {{"field", "word"}}}}}};
+  };
   const json step = mark("line", {{"interpolate", "step-after"}, {"aria", false}});
-  json layers = json::array({{{"data", {{"values", periods()}}}, {"layer", {rule, text}}},
-                             {{"mark", step}, {"encoding", {{"y", share}}}},
-                             points(share)});
+  json layers = json::array(
+      {{{"data", {{"values", periods()}}}, {"layer", {rule, words(false), words(true)}}},
+       {{"mark", step}, {"encoding", {{"y", share}}}},
+       points(share)});
   json spec = by_panel(std::move(layers), x);
   spec["spec"]["transform"] = {{{"window", {{{"op", "cume_dist"}, {"as", "share"}}}},
                                 {"sort", {{{"field", "worst"}}}},
@@ -233,6 +244,9 @@ json roofline_chart() {
            "A bar above each record is the most that the limits of the machine allow it: "
            "arithmetic, or reads from a level of memory. Records that need not read all of their "
            "tensors are left out."},
+          {"absent",
+           "They need the limits of the machine. Records that an older attest wrote lack these, "
+           "and so do those of devices whose limits are not known."},
           {"columns",
            {column("intensity", "operations a byte", "roofline.intensity"),
             column("rate", "GFLOP/s", "roofline.rate", kGiga),
@@ -264,36 +278,36 @@ json charts() {
 
 json chart_config() {
   const json ink = "currentColor";  // of the page, light or dark
-  return {
-      {"background", "transparent"},
-      {"font", "system-ui, sans-serif"},
-      {"view", {{"stroke", ink}, {"strokeOpacity", 0.3}}},
-      {"axis",
-       {{"labelColor", ink},
-        {"titleColor", ink},
-        {"domainColor", ink},
-        {"tickColor", ink},
-        {"gridColor", ink},
-        {"gridOpacity", 0.12},
-        {"labelFontSize", 12},
-        {"titleFontSize", 12},
-        {"titleFontWeight", "normal"}}},
-      {"header", {{"labelColor", ink}, {"labelFontSize", 13}, {"labelFontWeight", "bold"}}},
-      {"legend",
-       {{"labelColor", ink},
-        {"titleColor", ink},
-        {"labelFontSize", 12},
-        {"symbolSize", 90},
-        {"symbolOpacity", 1},
-        {"orient", "bottom"},
-        {"labelLimit", 240}}},
-      // Readers who see no red, no green or no blue tell these apart, too (palette_test.cpp).
-      {"range",
-       {{"category",
-         {"#0072b2", "#d55e00", "#656955", "#9174fb", "#a39165", "#84567c", "#c67f94", "#975225"}},
-        {"symbol",
-         {"circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right",
-          "triangle-left"}}}}};
+  return {{"background", "transparent"},
+          {"font", "system-ui, sans-serif"},
+          {"view", {{"stroke", ink}, {"strokeOpacity", 0.3}}},
+          {"axis",
+           {{"labelColor", ink},
+            {"titleColor", ink},
+            {"domainColor", ink},
+            {"tickColor", ink},
+            {"gridColor", ink},
+            {"gridOpacity", 0.12},
+            {"labelFontSize", 12},
+            {"titleFontSize", 12},
+            {"titleFontWeight", "normal"}}},
+          {"header", {{"labelColor", ink}, {"labelFontSize", 13}, {"labelFontWeight", "bold"}}},
+          {"legend",
+           {{"labelColor", ink},
+            {"titleColor", ink},
+            {"labelFontSize", 12},
+            {"symbolSize", 90},
+            {"symbolOpacity", 1},
+            {"orient", "bottom"},
+            {"labelLimit", 240}}},
+          // Of page.css, for light and for dark ground (palette_test.cpp).
+          {"range",
+           {{"category",
+             {"var(--mark-1)", "var(--mark-2)", "var(--mark-3)", "var(--mark-4)", "var(--mark-5)",
+              "var(--mark-6)", "var(--mark-7)", "var(--mark-8)"}},
+            {"symbol",
+             {"circle", "square", "triangle-up", "diamond", "cross", "triangle-down",
+              "triangle-right", "triangle-left"}}}}};
 }
 
 }  // namespace attest::reports::html

@@ -82,10 +82,21 @@ function setUpCharts(charts, config, {make, table}) {
     tip.style.top = event.pageY + 12 + "px";
   }
 
+  // The rows of the pictures: a panel with few records is left to the data, beside one with more.
+  const kFew = 5;
+  function inPictures(rows) {
+    const sizes = new Map();
+    for (const {panel} of rows) sizes.set(panel, (sizes.get(panel) || 0) + 1);
+    const few = [...sizes].filter(([, size]) => size < kFew).map(([panel]) => panel);
+    return few.length === sizes.size ? {rows, few: []}
+      : {rows: rows.filter(row => !few.includes(row.panel)), few};
+  }
+
   // The specification for a place of this width: a picture beside another only where both fit.
   function fitted(chart, rows, width, impls) {
     const panels = new Set(rows.map(row => row.panel)).size;
-    const columns = Math.min(panels, width >= 900 ? 2 : 1);
+    const most = Math.max(1, Math.min(3, Math.floor(width / 450)));
+    const columns = Math.ceil(panels / Math.ceil(panels / most));  // the last line is fullest so
     const spec = JSON.parse(JSON.stringify(chart.spec));
     spec.data.values = rows;
     spec.columns = columns;
@@ -104,22 +115,24 @@ function setUpCharts(charts, config, {make, table}) {
 
   function makePlace(chart) {
     const picture = make("div", {class: "picture"});
+    const few = make("p", {class: "soft", hidden: ""});
     const data = make("div", {"data-table": ""});
     const details = make("details", {}, make("summary", {}, "Data of this chart"), data);
     const button = make("button", {type: "button", class: "more"}, "Save as CSV");
     const figure = make("figure", {id: "chart-" + chart.id, class: "chart"},
       make("figcaption", {}, make("h3", {}, chart.title), make("p", {class: "soft"}, chart.about)),
-      picture, canDraw ? details : data, button);
+      picture, few, canDraw ? details : data, button);
     document.getElementById("charts-" + chart.section).append(figure);
-    return {chart, picture, data, details, button, rows: [], view: null};
+    return {chart, picture, few, data, details, button, rows: [], view: null};
   }
 
-  const kNothing = "None of these records has the figures of this chart.";
+  const nothing = chart => make("p", {class: "soft"},
+    "None of these records has the figures of this chart. " + (chart.absent || ""));
   function showData(place) {
     place.details.hidden = place.button.hidden = place.rows.length === 0;
     if (canDraw && !place.details.open) return;
     if (place.rows.length === 0)
-      return place.data.replaceChildren(canDraw ? "" : make("p", {class: "soft"}, kNothing));
+      return place.data.replaceChildren(canDraw ? "" : nothing(place.chart));
     table(place.data, place.chart.title, [
       ...kCommon.map(([key, title]) => ({title, value: row => row[key]})),
       ...place.chart.columns.map(column => ({title: column.title, numeric: true,
@@ -131,19 +144,24 @@ function setUpCharts(charts, config, {make, table}) {
 
   async function drawOne(place, impls) {
     if (place.rows.length === 0) {
+      place.few.hidden = true;
       if (place.view) place.view.finalize();
       place.view = null;
-      place.picture.replaceChildren(make("p", {class: "soft"}, kNothing));
+      place.picture.replaceChildren(nothing(place.chart));
       return;
     }
-    const panels = new Set(place.rows.map(row => row.panel)).size;  // they shape the picture
+    const {rows, few} = inPictures(place.rows);
+    place.few.textContent = `Not drawn, because there are fewer than ${kFew} records: ` +
+      `${few.join(", ")}. The data of this chart have them.`;
+    place.few.hidden = few.length === 0;
+    const panels = [...new Set(rows.map(row => row.panel))].join();  // they shape the picture
     if (place.view && place.panels === panels)
-      return void await place.view.data("rows", place.rows).runAsync();
+      return void await place.view.data("rows", rows).runAsync();
     if (place.view) place.view.finalize();
     place.panels = panels;
     const target = make("div");
     place.picture.replaceChildren(target);
-    const spec = fitted(place.chart, place.rows, place.picture.clientWidth, impls);
+    const spec = fitted(place.chart, rows, place.picture.clientWidth, impls);
     // The page's policy allows no eval: expressions are interpreted (ast), and no style is added.
     const result = await window.vegaEmbed(target, spec, {mode: "vega-lite", renderer: "svg",
       ast: true, defaultStyle: false, actions: false, tooltip: showTip, config});

@@ -67,6 +67,13 @@
     return make("span", {class: kind(record.verdict)}, text);
   }
 
+  const counted = (count, what) => `${grouped(count)} ${what}${count === 1 ? "" : "s"}`;
+  const {broken, watch} = setUpTables({make});
+
+  // A mark on a record whose times are noisy; what happened is under the pointer.
+  const noisy = record => record.noise
+    ? make("span", {class: "warn", title: record.noise.join("; ")}, " noisy") : "";
+
   // What titles of columns mean: the words of the page, without what tells two of a name apart.
   const meanings = new Map([...document.querySelectorAll("#words dt")].map(term =>
     [term.textContent.replace(/ \(.*/, ""), term.nextElementSibling.textContent]));
@@ -89,8 +96,8 @@
     "machine": "The devices on which records were made, with the CPU beside them.",
   })) meanings.set(title, meaning);
 
-  // A table whose columns sort. columns: {title, about, numeric, fixed: in one
-  // line, value(row), text(row)}.
+  // A table whose columns sort. columns: {title, about, numeric, kind: "fixed" (in one line) or
+  // "long", value(row), text(row)}.
   function table(place, caption, columns, rows, rowClass) {
     let order = null, descending = false, all = false;
     function draw() {
@@ -112,22 +119,24 @@
           order = index;
           draw();
           place.querySelectorAll("th button")[index].focus();
-        }}, column.title + (order === index ? (descending ? " ▼" : " ▲") : ""))));
+        }}, broken(column.title), order === index ? (descending ? " ▼" : " ▲") : "")));
       });
       const body = make("tbody");
       for (const row of all ? shown : shown.slice(0, kRows)) {
         const line = make("tr", {class: rowClass ? rowClass(row) : null});
         for (const column of columns) {
           const text = column.text ? column.text(row) : column.value(row);
-          line.append(make("td", {class: column.numeric ? "number" : column.fixed ? "fixed" : null,
+          line.append(make("td", {class: column.numeric ? "number" : column.kind || null,
             "data-title": column.title},
-            text === null || text === undefined ? "" : text));
+            text === null || text === undefined ? "" : typeof text === "string" && !column.numeric
+              ? broken(text) : text));
         }
         body.append(line);
       }
       place.replaceChildren(make("div", {class: "scroll", tabindex: "0", role: "region",
         "aria-label": caption}, make("table", {}, make("caption", {}, caption),
         make("thead", {}, head), body)));
+      watch(place.firstChild);
       if (!all && rows.length > kRows)
         place.append(make("button", {type: "button", class: "more", onclick: () => {
           all = true;
@@ -145,20 +154,22 @@
   function judgements(list, caption) {
     const place = make("div", {class: "cards"});
     if (!list || list.length === 0) return place;
+    const compares = one => one.exact + one.swept > 0 || number(one.max_ratio) !== 0;
     table(place, caption, [
       {title: "inputs or relation", value: one => one.name},
       {title: "verdict", value: one => one.code || "pass",
         text: one => make("span", {class: one.code ? kind(one.code.split(":")[0]) : "good"},
           one.code || "✓ pass")},
       {title: "largest", numeric: true, value: one => number(one.max_ratio),
-        text: one => ratio(number(one.max_ratio))},
+        text: one => compares(one) ? ratio(number(one.max_ratio)) : ""},
       {title: "rms", numeric: true, value: one => number(one.rms_ratio),
-        text: one => ratio(number(one.rms_ratio))},
+        text: one => compares(one) ? ratio(number(one.rms_ratio)) : ""},
       {title: "worst element", value: one => one.worst ? one.worst.ratio : null,
         text: one => one.worst ? `${one.worst.tensor}[${one.worst.index}] = ${one.worst.got}, ` +
           `expected ${one.worst.expected}` : ""},
       {title: "judged", value: one => one.exact,
-        text: one => `${one.exact} exactly, ${one.swept} in range; ${one.method}`},
+        text: one => compares(one)
+          ? `${one.exact} exactly, ${one.swept} in range; ${one.method}` : ""},
     ], list);
     return place;
   }
@@ -262,8 +273,11 @@
     return make("figure", {class: "chart"},
       make("figcaption", {class: "soft"}, "The inputs: ", words), view);
   }
-  // The samples' distribution: a bar for each of 64 intervals, and a line at Decide's deadline.
+  // The samples' distribution: a bar for each of 64 intervals, and a line at Decide's deadline. A
+  // few samples stand for themselves.
   function histogramOf(record) {
+    if (record.time && record.time.few)
+      return make("p", {}, make("b", {}, "Samples: "), record.time.few.map(time).join(", "));
     const found = record.time && record.time.histogram;
     if (!found || found.to <= found.from) return "";
     const most = Math.max(...found.counts), deadline = asked().deadline_ns;
@@ -397,8 +411,8 @@
       rows.get(key).cells.set(record.impl, record);
     }
     const only = byId("filter-different").checked;
-    table(byId("matrix-table"), `${rows.size} cases, ${impls.length} implementations; ` +
-      "a cell opens its record", [
+    table(byId("matrix-table"), `${counted(rows.size, "case")}, ` +
+      `${counted(impls.length, "implementation")}; a cell opens its record`, [
       {title: "case", value: row => row.records[0].title},
       {title: "dtype", value: row => row.records[0].dtype},
       ...(machines > 1 ? [{title: "machine", value: row => row.records[0].machine}] : []),
@@ -408,10 +422,9 @@
       }, text: row => {
         const record = row.cells.get(impl);
         if (!record) return "";
-        const span = make("span", {}, word(record),
+        return cell(record, make("span", {}, word(record),
           compared(record) ? " " + ratio(record.max_ratio) : "",
-          record.time ? ", " + time(record.time.median) : "");
-        return cell(record, span);
+          record.time ? ", " + time(record.time.median) : "", noisy(record)));
       }})),
     ], [...rows.values()], row => only && !differs(row.records) ? "context" : null);
   }
@@ -419,7 +432,7 @@
     {title: "case", value: record => record.title},
     {title: "dtype", value: record => record.dtype},
     {title: "implementation", value: record => record.impl,
-      text: record => cell(record, record.impl)},
+      text: record => cell(record, broken(record.impl))},
     ...(machines > 1 ? [{title: "machine", value: record => record.machine}] : []),
   ];
   const column = (title, value, print) => ({title, numeric: true, value, text: record => {
@@ -489,7 +502,7 @@
       ...(right.some(r => r.softmax_distance !== undefined) ? [
         column("distance from softmax", r => r.softmax_distance,
           value => (value * 100).toPrecision(3) + "\u00a0%")] : []),
-      {title: "declared arithmetic", value: r => r.arithmetic},
+      {title: "declared arithmetic", kind: "long", value: r => r.arithmetic},
     ], right);
   }
   function coverage() {
@@ -500,7 +513,9 @@
         unique(records.flatMap(r => key(r))).filter(Boolean).join(", ");
       return {impl, all: own.length, judged: tried.length,
         dtypes: list(r => [r.dtype], tried), features: list(r => r.features.split("+"), tried),
-        never: unique(data.runs.flatMap(run => run.never_judged[impl] || [])).join(", ")};
+        never: unique(data.runs.flatMap(run => run.never_judged[impl] || [])).concat(
+          own.some(record => !data.runs[record.run].complete)
+            ? ["not known: the run did not end"] : []).join("; ")};
     });
     table(byId("coverage-table"), "What was judged of each implementation" +
       (data.left_out ? ", of the records on this page" : ""), [
@@ -530,10 +545,10 @@
         `${count("never given")} never given`, [
         {title: "operation", value: axis => axis.operation},
         {title: "axis", value: axis => axis.axis},
-        {title: "state", value: axis => axis.state, fixed: true},
+        {title: "state", value: axis => axis.state, kind: "fixed"},
         {title: "values", value: axis => axis.values.length, text: axis => list(axis.values)},
         ...(suites ? [
-          {title: "in all suites", value: axis => axis.in_suites, fixed: true},
+          {title: "in all suites", value: axis => axis.in_suites, kind: "fixed"},
           {title: "in suites alone", value: axis => (axis.only_in_suites || []).length,
             text: axis => list(axis.only_in_suites || [])},
         ] : []),
@@ -564,8 +579,9 @@
     const rows = data.runs.flatMap(run => Object.entries(run.environment).flatMap(
       ([group, facts]) => Object.entries(facts).map(([name, value]) =>
         ({file: run.file, group, name, value}))));
-    table(byId("environment-table"), "Machine, build and run", ["file", "group", "name", "value"]
-      .map(key => ({title: key, value: row => row[key]})), rows);
+    const keys = [...(data.runs.length > 1 ? ["file"] : []), "group", "name", "value"];
+    table(byId("environment-table"), "Machine, build and run",
+      keys.map(key => ({title: key, value: row => row[key]})), rows);
     byId("repeat-lines").replaceChildren(...data.runs.map(run => copied(run.command)));
   }
 

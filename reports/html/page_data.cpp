@@ -110,7 +110,11 @@ json time_json(const core::TimeRecord& time) {
            {"worst", core::number(worst_of(time))},     {"create", core::number(time.create_ns)},
            {"samples", time.samples_ns.size()}};
   const auto is_finite = [](double sample) { return std::isfinite(sample); };
-  if (!time.samples_ns.empty() && std::ranges::all_of(time.samples_ns, is_finite))
+  if (time.samples_ns.empty() || !std::ranges::all_of(time.samples_ns, is_finite)) return all;
+  constexpr size_t kFew = 8;  // from here on a distribution has a form
+  if (time.samples_ns.size() < kFew)
+    all["few"] = time.samples_ns;
+  else
     all["histogram"] = histogram(time.samples_ns);
   return all;
 }
@@ -199,6 +203,7 @@ json run_json_of(const Results& run, const LeftOut::OfRun& left_out) {
           {"free_bytes", std::strtod(fact(run, "memory", "available_bytes").c_str(), nullptr)},
           {"commit", fact(run, "build", "commit")},
           {"tokens", std::move(tokens)},
+          {"complete", run.complete},
           {"never_judged", run.closing.never_judged},
           {"environment", run.header.environment}};
 }

@@ -21,6 +21,8 @@ rm -f "$folder/history.sqlite"
 "$build/bin/attest" report "$folder/scaling.jsonl" --no-charts -o "$folder/scaling.html"
 "$build/bin/attest" report "$folder/energy.jsonl" -o "$folder/energy.html"
 "$build/bin/attest" report "$folder/tokens.jsonl" --no-charts -o "$folder/tokens.html"
+/usr/bin/python3 "$source/reports/html/layout_run.py" "$results" "$folder/layout.jsonl"
+"$build/bin/attest" report "$folder/layout.jsonl" -o "$folder/layout.html"
 vega=()
 if ! grep -q '<script id="vega">' "$folder/page.html"; then
   echo "NOT TESTED: charts, because the build has no Vega (scripts/charts.sh)"
