@@ -63,6 +63,20 @@ def look_at_layout(browser, *pages):
             for value in values), "values of the environment stand below their names"
 
 
+def look_at_paper(browser, page):
+    """A sheet of A4, landscape, has every column, and no word about scrolling."""
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
+        "width": 1030, "height": 1400, "deviceScaleFactor": 1, "mobile": False})
+    browser.get("file://" + page)
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    wide = browser.execute_script("""
+        return [...document.querySelectorAll(".scroll")].filter(one => one.offsetWidth + 1 <
+          one.querySelector("table").offsetWidth || one.querySelector(".hint").offsetWidth > 0)
+          .map(one => one.getAttribute("aria-label"));""")
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    assert not wide, wide
+
+
 def look_at_unended_run(browser, page):
     """What a run that did not end cannot say, and a relation that was not run."""
     open_at(browser, page, 1440)

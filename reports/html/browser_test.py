@@ -411,6 +411,12 @@ def look_at_noise(browser):
     assert [mark.text for mark in marks] == ["noisy"] * len(noisy), [mark.text for mark in marks]
     assert sorted(mark.get_attribute("title") for mark in marks) == sorted(
         "; ".join(record["noise"]) for record in noisy)
+    Select(browser.find_element(By.ID, "decide-case")).select_by_visible_text(
+        "vit/vit_b_16_224/self f16")
+    for row in browser.find_elements(By.CSS_SELECTOR, "#answer tbody tr"):
+        name, record = (row.find_elements(By.TAG_NAME, "td")[column].text for column in (0, 4))
+        assert ("noisy" in record) == any(
+            one["impl"] == name and one["name"] == "vit_b_16_224/self" for one in noisy), record
     browser.find_element(By.ID, "filter-noisy").click()
 
 
@@ -573,6 +579,7 @@ def main():
         check_access(browser, page, axe)
         print_page(browser, folder)
         browser_layout.look_at_layout(browser, page, layout)
+        browser_layout.look_at_paper(browser, layout)
         browser_layout.look_at_unended_run(browser, layout)
         if has_vega:
             browser_layout.look_at_pictures(browser, layout)

@@ -103,6 +103,10 @@ function setUpCharts(charts, config, {make, table}) {
     const widest = panels === 1 ? 960 : 620;
     spec.spec.width = Math.max(180, Math.min(widest, Math.floor(width / columns) - 90));
     spec.spec.height = Math.max(180, Math.min(panels === 1 ? 380 : 300, spec.spec.width * 0.6));
+    for (const {field} of chart.optional || [])  // a layer of what no record has would be a warning
+      if (!rows.some(row => Number.isFinite(row[field])))
+        spec.spec.layer = spec.spec.layer.filter(layer =>
+          !JSON.stringify(layer).includes(`"field":"${field}"`));
     const scales = spec.spec.layer.filter(layer => layer.encoding)
       .flatMap(layer => [layer.encoding.color, layer.encoding.shape]);
     for (const scale of scales.filter(one => one && one.field === "impl")) {

@@ -6,8 +6,8 @@
 "use strict";
 
 /* exported setUpDecide */
-function setUpDecide(data, {byId, bytes, cell, code, digits, grouped, listen, make, options, ratio,
-  table, time, unique}) {
+function setUpDecide(data, {byId, bytes, cell, code, digits, grouped, listen, make, noisy, options,
+  ratio, table, time, unique}) {
   const records = oldestFirst(data.records, data.runs);
   const cases = unique(data.records.map(record =>
     JSON.stringify([record.suite, record.name, record.dtype, record.machine, record.spec,
@@ -175,8 +175,9 @@ function setUpDecide(data, {byId, bytes, cell, code, digits, grouped, listen, ma
         why(entry, question), ...judgedInPart(entry))},
       {title: "processor", value: entry => entry.points[0].processor},
       {title: "record", value: entry => entry.points[0].verdict, text: entry => make("span", {},
-        ...entry.points.map(record => make("div", {}, cell(record))))},
-      {title: "command that shows it", value: entry => commandOf(entry, result, question),
+        ...entry.points.map(record => make("div", {}, cell(record), noisy(record))))},
+      {title: "command that shows or measures it",
+        value: entry => commandOf(entry, result, question),
         text: entry => code(commandOf(entry, result, question))},
     ], result.entries);
     const nearest = result.entries.length ? result.entries[0].points[0] : null;

@@ -616,8 +616,8 @@
       if (place.showAll) place.showAll();
   });
   const drawCharts = setUpCharts(data.charts, data.chart_config, {make, table});
-  const asked = setUpDecide(data, {byId, bytes, cell, code, digits, grouped, listen, make, options,
-    ratio, table, time, unique});
+  const asked = setUpDecide(data, {byId, bytes, cell, code, digits, grouped, listen, make, noisy,
+    options, ratio, table, time, unique});
   setUpFilters();
   hideEmptyParts();  // before charts measure how wide their places are
   draw();
