@@ -99,6 +99,68 @@ TEST(DeformableCpu, NanAndInfinityOfThePixelsThatAreTouched) {
       [](Trial& t) { return trial::judge_deformable(t, true); });
 }
 
+/// Levels of some 60 pixels each, and so many points that a query fills more than one block.
+Trial make_many_levels(uint64_t seed) {
+  Random r{std::mt19937_64(seed)};
+  Trial t;
+  t.operation = ATTEST_DEFORMABLE;
+  attest_deformable_params& p = t.deformable();
+  p.struct_size = sizeof p;
+  p.batch = 1, p.num_heads = 2, p.seq_len_q = 5, p.head_dim_v = 24;
+  p.num_levels = 8, p.num_points = 200;
+  int64_t tokens = 0;
+  for (int level = 0; level < p.num_levels; ++level) {
+    p.level_height[level] = 5 + level, p.level_width[level] = 12 - level;
+    tokens += p.level_height[level] * p.level_width[level];
+  }
+  t.threads = 2;
+  t.tensor[ATTEST_V] = trial::make(ATTEST_F32, {1, 2, tokens, p.head_dim_v});
+  t.tensor[ATTEST_LOCATIONS] = trial::make(ATTEST_F32, {1, 2, 5, 8, 200, 2});
+  t.tensor[ATTEST_WEIGHTS] = trial::make(ATTEST_F32, {1, 2, 5, 8, 200});
+  t.tensor[ATTEST_O] = trial::make(ATTEST_F32, {1, 2, 5, p.head_dim_v});
+  trial::randomize(t.tensor[ATTEST_V], r.engine, 1);
+  trial::randomize(t.tensor[ATTEST_WEIGHTS], r.engine, 1);
+  Tensor& locations = t.tensor[ATTEST_LOCATIONS];
+  for (size_t n = 0; n < locations.elements(); ++n)
+    locations.set(static_cast<int64_t>(n), location(r, false));
+  return t;
+}
+
+TEST(DeformableCpu, ManyLevelsMatchDefinition) {
+  trial::sweep("deformable_cpu", 3, make_many_levels,
+               [](Trial& t) { return trial::judge_deformable(t, false); });
+}
+
+/// Queries that are sorted by place, with V of another dtype and layout by the seed: dense, heads
+/// between its rows, or channels apart.
+Trial make_sorted(uint64_t seed) {
+  Random r{std::mt19937_64(seed)};
+  const int32_t dtype[] = {ATTEST_F32, ATTEST_F16, ATTEST_BF16};
+  Trial t;
+  t.operation = ATTEST_DEFORMABLE;
+  attest_deformable_params& p = t.deformable();
+  p = {sizeof p, 1, 1, 2, 1000, 32, 2, {70}, {80}, 0, 0};
+  t.features = ATTEST_WITH_STRIDES | ATTEST_WITH_MIXED_DTYPE, t.threads = 2;
+  Tensor& v = t.tensor[ATTEST_V];
+  v = trial::make(dtype[seed % 3], {1, 2, 70 * 80, 32});
+  if (seed / 3 % 3 == 1) put_heads_between(v);
+  if (seed / 3 % 3 == 2) turn(v);
+  t.tensor[ATTEST_LOCATIONS] = trial::make(ATTEST_F32, {1, 2, 1000, 1, 2, 2});
+  t.tensor[ATTEST_WEIGHTS] = trial::make(ATTEST_F32, {1, 2, 1000, 1, 2});
+  t.tensor[ATTEST_O] = trial::make(ATTEST_F32, {1, 2, 1000, 32});
+  trial::randomize(v, r.engine, 1);
+  trial::randomize(t.tensor[ATTEST_WEIGHTS], r.engine, 1);
+  Tensor& locations = t.tensor[ATTEST_LOCATIONS];
+  for (size_t n = 0; n < locations.elements(); ++n)
+    locations.set(static_cast<int64_t>(n), location(r, false));
+  return t;
+}
+
+TEST(DeformableCpu, SortedQueriesMatchDefinitionInEveryLayout) {
+  trial::sweep("deformable_cpu", 9, make_sorted,
+               [](Trial& t) { return trial::judge_deformable(t, false); });
+}
+
 // So many queries that they are sorted by place, and that heads are cut into parts.
 TEST(DeformableCpu, SortedQueriesMatchDefinitionAndGiveTheSameBitsForAnyNumberOfThreads) {
   const attest_impl* const impl = trial::load("deformable_cpu");

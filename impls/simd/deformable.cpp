@@ -23,9 +23,9 @@ namespace HWY_NAMESPACE {
 constexpr int64_t kWidest = 4;  // vectors of a row of V that are summed at once
 // Sums of a channel, of which an addition waits for one: two where there are 16 registers.
 constexpr int kSums = kRows == 8 ? 4 : 2;
-// Queries are sorted by their places if V of one head has more bytes than a cache: an L1 cache if
-// a query has many points, else an L2 cache beside what else is read.
-constexpr int64_t kManyPoints = 8, kSortedBytesOfMany = 256 * 1024, kSortedBytes = 256 * 1024;
+// Queries are sorted by their places if V of one head has more bytes: an L2 cache keeps fewer of
+// them beside what else is read.
+constexpr int64_t kSortedBytes = 256 * 1024;
 constexpr int kBins = 32;  // of each axis
 
 int64_t chain_of_deformable(const DeformableSlice& s) {
@@ -107,8 +107,7 @@ void sum_singly(const Block& b, Chosen points, const T* v, const int64_t* stride
 /// order already, or V is so small that it does not matter.
 const int32_t* sort_queries(const DeformableSlice& s, Range queries, const Block& b) {
   const int64_t count = queries.end - queries.begin;
-  const int64_t most = b.query_points >= kManyPoints ? kSortedBytesOfMany : kSortedBytes;
-  if (tokens_of(s) * s.channels * size_of(s.v_dtype) <= most) return nullptr;
+  if (tokens_of(s) * s.channels * size_of(s.v_dtype) <= kSortedBytes) return nullptr;
   const auto bin_of = [](float location) {
     const float at = location * kBins;
     return at > 0 ? at < kBins ? static_cast<int>(at) : kBins - 1 : 0;  // NaN: 0

@@ -34,10 +34,10 @@ constexpr size_t kLineBytes = 64;
 
 using Integers = hn::RebindToSigned<Floats>;
 
-int64_t padded(int64_t n) { return (n + 15) / 16 * 16; }
+inline int64_t padded(int64_t n) { return (n + 15) / 16 * 16; }
 
-int64_t size_of(int32_t dtype) { return dtype == ATTEST_F32 ? 4 : 2; }
-int64_t tokens_of(const DeformableSlice& s) {
+inline int64_t size_of(int32_t dtype) { return dtype == ATTEST_F32 ? 4 : 2; }
+inline int64_t tokens_of(const DeformableSlice& s) {
   int64_t tokens = 0;
   for (int64_t level = 0; level < s.levels; ++level)
     tokens += int64_t{s.width[level]} * s.height[level];
@@ -45,13 +45,13 @@ int64_t tokens_of(const DeformableSlice& s) {
 }
 
 /// Whether vectors of channels are summed; else one channel after another.
-bool in_vectors(const DeformableSlice& s) {
+inline bool in_vectors(const DeformableSlice& s) {
   return s.channels >= kLanes && (s.v_stride[1] == 1 || s.channels == 1);
 }
 
 /// Whether the rows of V are copied together first. Where heads lie between them, a power of two
 /// apart, they would share a few sets of a cache. It pays if each row is read some times.
-bool packs_rows(const DeformableSlice& s, int64_t queries) {
+inline bool packs_rows(const DeformableSlice& s, int64_t queries) {
   constexpr int64_t kLeastReads = 2;
   return in_vectors(s) && s.v_stride[0] != s.channels &&
          4 * queries * s.levels * s.points >= kLeastReads * tokens_of(s);
@@ -112,13 +112,13 @@ struct Block {
   }
 };
 
-size_t scratch_of_deformable(const DeformableSlice& s, int64_t queries) {
+inline size_t scratch_of_deformable(const DeformableSlice& s, int64_t queries) {
   return (static_cast<size_t>(Block(s, queries, nullptr).size) * 4 + 255) / 256 * 256;
 }
 
 // --- Reading and writing of rows ---
 
-const char* address(const void* data, int32_t dtype, int64_t element) {
+inline const char* address(const void* data, int32_t dtype, int64_t element) {
   return static_cast<const char*>(data) + element * size_of(dtype);
 }
 
@@ -165,7 +165,7 @@ HWY_INLINE void widen_short(const T* source, int64_t count, float* target) {
 }
 
 /// target[n] = the element at first + n, n < count.
-void read_row(const void* data, int32_t dtype, int64_t first, int64_t count, float* target) {
+inline void read_row(const void* data, int32_t dtype, int64_t first, int64_t count, float* target) {
   const char* const at = address(data, dtype, first);
   if (dtype == ATTEST_F32)
     widen_short(reinterpret_cast<const float*>(at), count, target);
@@ -176,7 +176,8 @@ void read_row(const void* data, int32_t dtype, int64_t first, int64_t count, flo
 }
 
 template <class T>
-void write_row(const float* source, int64_t count, void* data, int64_t first, int64_t stride) {
+inline void write_row(const float* source, int64_t count, void* data, int64_t first,
+                      int64_t stride) {
   T* const at = static_cast<T*>(data) + first;
   if (stride == 1 || count == 1) return narrow_row(source, count, at);
   for (int64_t n = 0; n < count; ++n) at[n * stride] = narrow<T>(source[n]);
@@ -304,7 +305,8 @@ HWY_INLINE int64_t place_points(const Block& b, int64_t count, bool align_corner
 /// Places the points of the block's first `queries` queries. Those listed are counted by query and
 /// level.
 template <bool packed>
-void place_queries(const Block& b, int64_t queries, const DeformableSlice& s, int32_t zeros) {
+inline void place_queries(const Block& b, int64_t queries, const DeformableSlice& s,
+                          int32_t zeros) {
   const int64_t listed = place_points<packed>(b, queries * b.query_points, s.align_corners, zeros);
   if (packed) return;
   b.begin[0] = 0;

@@ -190,19 +190,20 @@ void add_x86_units(std::vector<ComputeUnit>& units) {
 
 #if defined(__aarch64__)
 
-// Arm Architecture Reference Manual, FEAT_FP16 (FMLA) and FEAT_BF16 (BFMMLA).
-// x -> x / 2 + 1 / 4 runs towards 1 / 2, from another start in each chain.
+// Arm Architecture Reference Manual, FEAT_FP16 (FMLA) and FEAT_BF16 (BFMMLA). FMLA adds to its
+// destination, so a chain is a sum: a chain of other addends would need a copy at each step, in the
+// same units. The sums grow until nothing changes any more.
 __attribute__((target("arch=armv8.2-a+fp16"))) double run_neon_fp16(int64_t rounds) {
-  const float16x8_t half = vdupq_n_f16(__fp16(0.5f)), quarter = vdupq_n_f16(__fp16(0.25f));
-  float16x8_t x[kChains];
-  for (int chain = 0; chain < kChains; ++chain) x[chain] = vdupq_n_f16(__fp16(float(chain + 1)));
+  const float16x8_t one = vdupq_n_f16(__fp16(1.0f));
+  float16x8_t sum[kChains];
+  for (int chain = 0; chain < kChains; ++chain) sum[chain] = vdupq_n_f16(__fp16(float(chain + 1)));
   for (int64_t round = 0; round < rounds; ++round) {
     ATTEST_UNROLL
     for (int step = 0; step < kChains * kRepeats; ++step)
-      x[step % kChains] = vfmaq_f16(quarter, x[step % kChains], half);
+      sum[step % kChains] = vfmaq_f16(sum[step % kChains], one, one);
   }
   ATTEST_UNROLL
-  for (const float16x8_t& kept : x) __asm__ volatile("" : : "w"(kept));
+  for (const float16x8_t& kept : sum) __asm__ volatile("" : : "w"(kept));
   constexpr double kFlops = 2 * 8;  // a multiply-add in each of 8 lanes
   return kFlops * kChains * kRepeats * double(rounds);
 }

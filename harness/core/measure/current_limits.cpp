@@ -24,8 +24,12 @@ void CurrentLimits::measure(std::chrono::steady_clock::time_point time) {
 
 std::string CurrentLimits::renew(const MachineState& now,
                                  std::chrono::steady_clock::time_point time) {
-  const std::vector<std::string> reasons = changed_limits(state_, now);
-  if (reasons.empty() || time - time_ < kLeastAge) return {};
+  if (time - time_ < kLeastAge) return {};
+  std::vector<std::string> reasons = changed_limits(state_, now);
+  const bool has_settled = reasons.empty() && was_renewed_;
+  was_renewed_ = !reasons.empty();
+  if (has_settled) reasons = {"nothing has changed since the last time"};
+  if (reasons.empty()) return {};
   const Probe old = std::exchange(probe_, {});
   measure(time);
   return fmt::format(

@@ -31,7 +31,7 @@ class CurrentLimitsTest : public ::testing::Test {
     root_.write("sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", times);
   }
   CurrentLimits limits() {
-    return CurrentLimits(2, [this] { return probe_of(probes_++ == 0 ? 200 : 150); });
+    return CurrentLimits(2, [this] { return probe_of(probes_++ % 2 == 0 ? 200 : 150); });
   }
 
   FakeRoot root_;
@@ -46,16 +46,19 @@ TEST_F(CurrentLimitsTest, AreMeasuredOnceWhileNothingChanges) {
   EXPECT_EQ(limits.probe().fma().gflops.all, 200);
 }
 
-TEST_F(CurrentLimitsTest, AreMeasuredAgainOnceAfterThrottling) {
+TEST_F(CurrentLimitsTest, AreMeasuredAgainAfterThrottlingAndOnceItIsOver) {
   CurrentLimits limits = this->limits();
   throttle("4\n");
   EXPECT_EQ(limits.renew(read_machine_state(), later_),
             "the limits of the machine were measured again, because the CPU was throttled 4 times: "
             "f32 200 -> 150 GFLOP/s, reads from memory 20 -> 15 GB/s");
   EXPECT_EQ(limits.probe().fma().gflops.all, 150);
-  EXPECT_EQ(limits.renew(read_machine_state(), later_ + std::chrono::seconds(60)), "")
-      << "nothing new";
-  EXPECT_EQ(probes_, 2);
+  EXPECT_EQ(limits.renew(read_machine_state(), later_ + std::chrono::seconds(9)), "");
+  EXPECT_EQ(limits.renew(read_machine_state(), later_ + std::chrono::seconds(60)),
+            "the limits of the machine were measured again, because nothing has changed since the "
+            "last time: f32 150 -> 200 GFLOP/s, reads from memory 15 -> 20 GB/s");
+  EXPECT_EQ(limits.renew(read_machine_state(), later_ + std::chrono::seconds(120)), "");
+  EXPECT_EQ(probes_, 3);
 }
 
 TEST_F(CurrentLimitsTest, AreNotMeasuredAllTheTime) {

@@ -27,7 +27,7 @@ constexpr UnitsOfArchitecture kUnits[] = {
     {"sm_100", 256, 8192, 4096},  // B200
     {"sm_103", 256, 8192, 4096},  // B300
     {"sm_110", 256, 8192, 4096},  // Jetson Thor
-    {"sm_120", 256, 1024, 512},   // RTX 5090
+    {"sm_120", 256, 1024, 512},   // RTX PRO 6000; an RTX 5090 has half of the TF32
 };
 
 PeakRate rate(double value) { return {value, value}; }

@@ -35,6 +35,28 @@ TEST(DeviceLimits, AreThosePublished) {
   EXPECT_EQ(gflops(*device_limits(t4), "bf16"), 0);
 }
 
+// TFLOP/s of dense f16 products that NVIDIA publishes, and the multiprocessors and boost clocks.
+TEST(DeviceLimits, OfEachArchitectureAreThosePublished) {
+  const struct {
+    const char* architecture;
+    int multiprocessors;
+    double sm_mhz, f16_tflops, tf32_tflops;
+  } kDevices[] = {{"sm_75", 40, 1590, 65, 0},        {"sm_80", 108, 1410, 312, 156},
+                  {"sm_86", 84, 1800, 154.8, 77.4},  {"sm_87", 16, 1300, 42.6, 21.3},
+                  {"sm_89", 142, 2490, 362, 181},    {"sm_90", 132, 1830, 989.4, 494.7},
+                  {"sm_100", 148, 1855, 2250, 1125}, {"sm_110", 20, 1575, 258, 129}};
+  for (const auto& device : kDevices) {
+    const std::optional<Probe> limits = device_limits({.architecture = device.architecture,
+                                                       .multiprocessors = device.multiprocessors,
+                                                       .sm_mhz = device.sm_mhz});
+    ASSERT_TRUE(limits) << device.architecture;
+    EXPECT_NEAR(gflops(*limits, "f16") * 1e-3, device.f16_tflops, 0.012 * device.f16_tflops)
+        << device.architecture;
+    EXPECT_NEAR(gflops(*limits, "tf32") * 1e-3, device.tf32_tflops, 0.012 * device.tf32_tflops)
+        << device.architecture;
+  }
+}
+
 TEST(DeviceLimits, OfF32AreThoseOfSplitFactorsIfTheyAreFaster) {
   EXPECT_NEAR(gflops(*device_limits(h100()), "f32"), 494'700 / 3.0, 100);
   EXPECT_EQ(device_limits(h100())->fma().unit, "tensor cores");

@@ -54,7 +54,8 @@ struct RunOptions {
   bool all_checks = false;  // run the other checks even after one failed, to see which of them
                             // fail. The verdict is that of the first
   bool diagnosed = true;  // of wrong outputs, find where they are wrong, which known mistake gives
-                          // them, and whether runs differ. No verdict depends on it
+                          // them, and whether runs differ. This record's verdict does not depend on
+                          // it; without it, no race shows in other records of the implementation
 };
 
 /// The names of a case and its inputs.

@@ -163,8 +163,9 @@ void CaseRunner::measure(Trial& trial) {
   else
     trial.before = read_machine_state();
   if (trial.outcome.passes() && options_.pace) trial.note(pace(trial));
+  if (is_more && !trial.after) trial.after = read_machine_state();
   if (trial.outcome.passes() && options_.energy) trial.note(measure_energy(trial));
-  if (is_more) trial.after = read_machine_state();
+  if (is_more) trial.after = after_work(*trial.after, read_machine_state());
   if (!trial.before || !trial.after) return;
   // Once, for all of the measurements: counters that go on would give other words each time.
   add_noise(trial.record, disturbances(*trial.before, *trial.after));

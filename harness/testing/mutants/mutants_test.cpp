@@ -13,6 +13,7 @@
 #include "core/problem/spec.hpp"
 #include "testing/mutants/expectations.hpp"
 #include "testing/mutants/trial.hpp"
+#include "testing/named.hpp"
 
 namespace attest::testing {
 namespace {
@@ -102,6 +103,29 @@ INSTANTIATE_TEST_SUITE_P(
                       Size{4099, "f32", {"causal"}, false}, Size{16411, "f16", {"plain"}, false},
                       Size{65551, "bf16", {"plain"}, false}),
     [](const auto& size) { return std::to_string(size.param.tokens) + "_" + size.param.dtype; });
+
+// The other tests ask for verdicts alone. What says where outputs are wrong, and which known
+// mistake gives them, meets every wrong output here.
+TEST(WrongOutputs, AreLocated) {
+  core::RunOptions options;
+  options.limits.threads = 2;
+  options.timed = false;
+  options.relations = core::RelationChoice::kNone;
+  int located = 0;
+  for (const core::Implementation& mutant : plugin().implementations()) {
+    const auto family = std::ranges::find_if(
+        families(), [&](const Family& one) { return concerns(mutant.name, one); });
+    if (family == families().end()) continue;  // healthy kernels
+    const core::Record record =
+        run_named(plugin(), mutant.name, make_case(*family, 61, "f16").spec, options);
+    EXPECT_NE(record.outcome.verdict(), core::Verdict::kError)
+        << mutant.name << ": " << record.outcome.reason;
+    if (record.outcome.code != core::ReasonCode::kFailTolerance) continue;
+    EXPECT_TRUE(record.fills.back().judgement.location) << mutant.name;
+    ++located;
+  }
+  EXPECT_GT(located, 50);
+}
 
 bool needs_finite_biases(const std::string& mutant) {
   return mutant.starts_with("step_bias_hides") || mutant.starts_with("step_max_from_minus") ||

@@ -104,6 +104,14 @@ MachineState read_machine_state(const fs::path& root) {
   return state;
 }
 
+MachineState after_work(const MachineState& busy, MachineState last) {
+  last.min_mhz = busy.min_mhz;
+  last.max_mhz = busy.max_mhz;
+  last.steal_ticks = busy.steal_ticks;
+  last.total_ticks = busy.total_ticks;
+  return last;
+}
+
 std::map<std::string, std::string> facts(const MachineState& state) {
   std::map<std::string, std::string> facts;
   auto put = [&](const char* key, const std::optional<double>& value) {
@@ -147,13 +155,9 @@ std::vector<std::string> changed_limits(const MachineState& before, const Machin
   if (before.cap_mhz && after.cap_mhz && *before.cap_mhz != *after.cap_mhz)
     reasons.push_back(fmt::format("the cap of the CPU's clock changed from {:.0f} to {:.0f} MHz",
                                   *before.cap_mhz, *after.cap_mhz));
-  if (before.board && after.board) {
-    const Reading<std::string> old_mode = power_mode(*before.board),
-                               new_mode = power_mode(*after.board);
-    if (old_mode.value && new_mode.value && *old_mode.value != *new_mode.value)
-      reasons.push_back(
-          fmt::format("the power mode changed from {} to {}", *old_mode.value, *new_mode.value));
-  }
+  if (before.board && after.board)
+    for (std::string& doubt : changes(*before.board, *after.board).doubts)
+      reasons.push_back(std::move(doubt));
   return reasons;
 }
 
@@ -171,7 +175,8 @@ std::vector<std::string> disturbances(const MachineState& before, const MachineS
        {std::tuple{before.corrected_errors, after.corrected_errors, "corrected"},
         {before.uncorrected_errors, after.uncorrected_errors, "uncorrected"}})
     if (old_errors && new_errors && *new_errors > *old_errors)
-      notes.push_back(fmt::format("the memory had {} {} errors", *new_errors - *old_errors, what));
+      notes.push_back(
+          fmt::format("errors of the memory that were {}: {}", what, *new_errors - *old_errors));
   if (before.board && after.board)
     for (std::string& doubt : changes(*before.board, *after.board).doubts)
       notes.push_back(std::move(doubt));

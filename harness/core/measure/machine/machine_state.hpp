@@ -35,6 +35,10 @@ struct MachineState {
 
 MachineState read_machine_state(const std::filesystem::path& root = machine_root());
 
+/// The state after work that ended at `busy`, with the events until `last`. Clocks and stolen time
+/// are those of `busy`: they are of the work alone, and an idle CPU lowers its clock.
+MachineState after_work(const MachineState& busy, MachineState last);
+
 /// The state as key -> text, without the board's.
 std::map<std::string, std::string> facts(const MachineState& state);
 
@@ -46,7 +50,7 @@ std::map<std::string, std::string> facts(const DeviceState& state);
 /// and the doubts of a board (board.hpp).
 std::vector<std::string> disturbances(const MachineState& before, const MachineState& after);
 /// Why the peak rates of the machine may have changed between the two states: throttling, another
-/// cap of the clocks, another power mode of a board. Empty if nothing says so.
+/// cap of the clocks, and the doubts of a board (board.hpp). Empty if nothing says so.
 std::vector<std::string> changed_limits(const MachineState& before, const MachineState& after);
 /// One line for each reason that held the device's clocks down before or after.
 std::vector<std::string> disturbances(const DeviceState& before, const DeviceState& after);

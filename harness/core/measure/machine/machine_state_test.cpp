@@ -95,12 +95,22 @@ TEST(MachineState, HasTheCapOfTheClocksAndTheErrorsOfMemory) {
   EXPECT_FALSE(read_machine_state(FakeRoot().path()).corrected_errors);
 }
 
+// Frames and energy come after the timed runs, and end with an idle CPU.
+TEST(Disturbances, AreThoseOfTheWorkAndEventsUntilTheEnd) {
+  const MachineState before{.max_mhz = 3000, .steal_ticks = 10, .total_ticks = 1000},
+      busy{.max_mhz = 2900, .steal_ticks = 20, .total_ticks = 1100},
+      last{.max_mhz = 800, .steal_ticks = 20, .total_ticks = 9000, .throttle_events = 2};
+  EXPECT_EQ(disturbances(before, after_work(busy, last)),
+            (std::vector<std::string>{"the CPU was throttled 2 times",
+                                      "the hypervisor gave 10.0 % of the CPU time to others"}));
+}
+
 TEST(Disturbances, ErrorsOfMemoryAreTold) {
   const MachineState before{.corrected_errors = 2, .uncorrected_errors = 1};
   EXPECT_EQ(disturbances(before, {.corrected_errors = 5, .uncorrected_errors = 1}),
-            std::vector<std::string>{"the memory had 3 corrected errors"});
+            std::vector<std::string>{"errors of the memory that were corrected: 3"});
   EXPECT_EQ(disturbances(before, {.corrected_errors = 2, .uncorrected_errors = 2}),
-            std::vector<std::string>{"the memory had 1 uncorrected errors"});
+            std::vector<std::string>{"errors of the memory that were uncorrected: 1"});
   EXPECT_TRUE(disturbances(before, {}).empty()) << "they can no longer be read";
 }
 
