@@ -18,7 +18,7 @@ namespace attest::reports {
 struct ChoiceLimits {
   std::optional<double> deadline_ns;      // of the slowest time seen, warm or cold
   std::optional<double> memory_bytes;     // measured, beyond the tensors
-  std::optional<double> max_error_ratio;  // share of the gate
+  std::optional<double> max_error_ratio;  // of the largest error, as a share of its gate
 };
 
 /// How far the estimated time of a skipped case may be off: it rejects an implementation only above

@@ -73,6 +73,24 @@ TEST(Choice, AnErrorAboveTheLimitRejects) {
             "a rejected accuracy");
 }
 
+TEST(Choice, AnErrorLimitIsOfTheLargestErrorAndSaysSo) {
+  const Record rounded = taken([](Record& r) { r.rms_ratio = 0.99; });
+  EXPECT_EQ(answer_of({rounded}, {.max_error_ratio = 0.4}), "a usable") << "correctly rounded";
+  const ChoiceLimits limits{.max_error_ratio = 0.2};
+  const Choice choice = chosen_from({rounded}, {}, limits);
+  EXPECT_EQ(why(choice.candidates[0], {}, limits),
+            "its largest error is 0.40 of its gate, the limit is 0.2");
+  EXPECT_EQ(miss_words(choice.candidates[0], {}, limits),
+            "its largest error is 2.00 times the limit of 0.2 of its gate");
+}
+
+TEST(Choice, RepeatsTheLimits) {
+  EXPECT_EQ(limits_words({}), " (no limit was given)");
+  EXPECT_EQ(limits_words({.memory_bytes = 0x1p26}), " within 64.0 MiB beyond the tensors");
+  EXPECT_EQ(limits_words({.deadline_ns = 5e7, .max_error_ratio = 0}),
+            " within 50.0 ms, a largest error of 0 of its gate");
+}
+
 TEST(Choice, AnErrorHasToBeMeasured) {
   const Record uncompared = taken([](Record& r) {
     r.max_ratio = 0;

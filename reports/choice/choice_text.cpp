@@ -43,9 +43,9 @@ std::string nearest_words(const Choice& choice, const ChoiceLimits& limits) {
 std::string verdict_line(const Choice& choice, const ChoiceLimits& limits) {
   const size_t all = choice.candidates.size();
   if (const Candidate* best = choice.best())
-    return fmt::format("take {}: {} of {} may be used", name_of(*best, choice),
-                       choice.usable_count(), all);
-  const std::string nearest = nearest_words(choice, limits);
+    return fmt::format("take {}: {} of {} may be used{}", name_of(*best, choice),
+                       choice.usable_count(), all, limits_words(limits));
+  const std::string nearest = limits_words(limits) + nearest_words(choice, limits);
   if (choice.usable() == Usable::kNo) return fmt::format("none of {} may be used{}", all, nearest);
   const auto unknown = std::ranges::count(choice.candidates, Usable::kUnknown, &Candidate::usable);
   return fmt::format(

@@ -62,8 +62,8 @@ std::string say(const Record& r, const Finding& finding, const ChoiceLimits& lim
   if (finding.limit == "accuracy" && finding.usable == Usable::kUnknown)
     return "its error was not measured: no outputs were compared with a golden";
   if (finding.limit == "accuracy")
-    return fmt::format("its error is {} of its gate, the limit is {:g}", three_digits(r.max_ratio),
-                       *limits.max_error_ratio);
+    return fmt::format("its largest error is {} of its gate, the limit is {:g}",
+                       three_digits(r.max_ratio), *limits.max_error_ratio);
   if (finding.limit == "time") return "it was not timed";
   if (finding.limit == "memory") return say_memory(r, finding, *limits.memory_bytes);
   if (finding.limit == "deadline") return say_time(r, finding, *limits.deadline_ns);
@@ -126,7 +126,8 @@ std::string miss_words(const Candidate& candidate, std::optional<int64_t> tokens
   const std::string factor = three_digits(candidate.miss->factor) + " times";
   std::string said;
   if (limit == "accuracy") {
-    said = fmt::format("its error is {} the limit of {:g}", factor, *limits.max_error_ratio);
+    said = fmt::format("its largest error is {} the limit of {:g} of its gate", factor,
+                       *limits.max_error_ratio);
   } else if (limit == "memory") {
     said = fmt::format("it takes {} the limit of {}", factor, print_bytes(*limits.memory_bytes));
   } else {
@@ -136,6 +137,17 @@ std::string miss_words(const Candidate& candidate, std::optional<int64_t> tokens
                        print_time(*limits.deadline_ns));
   }
   return at_point(candidate, tokens, said);
+}
+
+std::string limits_words(const ChoiceLimits& limits) {
+  std::vector<std::string> parts;
+  if (limits.deadline_ns) parts.push_back(print_time(*limits.deadline_ns));
+  if (limits.memory_bytes)
+    parts.push_back(print_bytes(*limits.memory_bytes) + " beyond the tensors");
+  if (limits.max_error_ratio)
+    parts.push_back(fmt::format("a largest error of {:g} of its gate", *limits.max_error_ratio));
+  return parts.empty() ? " (no limit was given)"
+                       : fmt::format(" within {}", fmt::join(parts, ", "));
 }
 
 bool Judging::is_partial() const {

@@ -13,6 +13,10 @@ namespace attest::reports {
 std::string why(const Candidate& candidate, std::optional<int64_t> tokens,
                 const ChoiceLimits& limits);
 
+/// " within 50.0 ms, 64.0 MiB beyond the tensors, a largest error of 0.5 of its gate": the limits,
+/// to be put behind "may be used".
+std::string limits_words(const ChoiceLimits& limits);
+
 /// "its median of 1.34 s is 26.8 times the deadline of 50.0 ms": of a candidate that has a miss.
 std::string miss_words(const Candidate& candidate, std::optional<int64_t> tokens,
                        const ChoiceLimits& limits);

@@ -131,6 +131,7 @@ def follow_link(browser, page):
     browser.get("about:blank")
     browser.get(link)
     assert by_id("answer").text == answer and "7.00 ms" in answer, by_id("answer").text
+    assert "within 7.00 ms a largest error of 0.5 of its gate" in plain(answer), answer
     Select(by_id("decide-period")).select_by_visible_text("10 Hz")
     assert by_id("decide-deadline").get_attribute("value") == ""
     browser.get("about:blank")
@@ -138,3 +139,14 @@ def follow_link(browser, page):
     assert "The link asks about vit/not_here/self f16 on" in by_id("decide-missing").text
     by_id("decide-error").send_keys("0.5")
     assert not browser.find_elements(By.ID, "decide-missing")
+    for was, wrong, words in (
+            ("period=", "period=25", "the link says period=25, which its field"),
+            ("error=0.5", "error=half", "the link says error=half, which its field"),
+            ("error=0.5", "error=-1", "the error must be a share from 0 to 1")):
+        browser.get("about:blank")
+        browser.get(link.replace(was, wrong))
+        assert by_id("answer").text.startswith(f"This cannot be asked: {words}"), (
+            wrong, by_id("answer").text)
+    by_id("decide-error").clear()
+    by_id("decide-error").send_keys("0.5")
+    assert "may be used" in by_id("answer").text, by_id("answer").text

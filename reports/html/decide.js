@@ -22,7 +22,7 @@ var estimateFactor = 10;
 
 var stateRanks = {usable: 0, undecided: 1, rejected: 2};
 
-/* exported decide, decideOne, oldestFirst, chooseCommand, refusedLimit, shellWord */
+/* exported decide, decideOne, nearestPoint, oldestFirst, chooseCommand, refusedLimit, shellWord */
 function decide(records, question) {
   var groups = decideGroups(records, question), entries = [], i;
   for (i = 0; i < groups.length; ++i) entries.push(decideGroup(groups[i], question));
@@ -91,6 +91,16 @@ function problemToMeasure(records, question) {
       tokensFactor(records[i], question.tokens) < tokensFactor(found, question.tokens)))
       found = records[i];
   return found;
+}
+
+// Of the records that decide, that of the size nearest to what is asked, measured if there is one.
+function nearestPoint(entries, question) {
+  var points = entries.reduce(function (all, entry) { return all.concat(entry.points); }, []);
+  var measured = points.filter(function (record) { return !isSkipped(record); });
+  return (measured.length ? measured : points).reduce(function (nearest, record) {
+    return nearest && (question.tokens === null || tokensFactor(nearest, question.tokens) <=
+      tokensFactor(record, question.tokens)) ? nearest : record;
+  }, null);
 }
 
 // By which factor the record's tokens differ from those asked about.

@@ -158,6 +158,16 @@
     "a undecided time", null);
   expect("the last record of a size counts", [at(2000, {verdict: "fail"}), at(2000)],
     {tokens: 2000}, "a usable", "a");
+  // The nearest size that decides, of whatever entry.
+  function expectNearestSize(what, records, tokens, expected) {
+    var question = asked({tokens: tokens});
+    var got = nearestPoint(decide(records, question).entries, question).name;
+    if (got !== expected) throw new Error(what + ": " + got);
+  }
+  expectNearestSize("of the slower entry", [at(4000, took(1)), at(16000, {impl: "b"})], 32000,
+    "n16000");
+  expectNearestSize("a skipped one is not measured", [at(4000),
+    at(16000, {impl: "b", verdict: "skipped", time: undefined})], 32000, "n4000");
   // Sizes that are multiples of what the judged ones are multiples of.
   var powers = [at(4096), at(8192)];
   expect("no multiple of 4,096", powers, {tokens: 5001}, "a undecided alignment", null);

@@ -37,7 +37,7 @@ function setUpDecide(data, {byId, bytes, cell, code, digits, grouped, listen, ma
       case "": return seen ? seen + ": meets every limit" : "meets every limit; not timed";
       case "accuracy": return !rejected
         ? "its error was not measured: no outputs were compared with a golden"
-        : `its error is ${ratio(record.max_ratio)} of its gate, the limit is ` +
+        : `its largest error is ${ratio(record.max_ratio)} of its gate, the limit is ` +
         question.max_error_ratio;
       case "memory": return saidOfMemory(record, rejected, question.memory_bytes);
       case "time": return "it was not timed";
@@ -82,13 +82,21 @@ function setUpDecide(data, {byId, bytes, cell, code, digits, grouped, listen, ma
         `${atTokens(record)}: ${said(record, decideOne(record, question), question)}`).join("; ");
     return atPoint(entry, question, said(nearest, entry, question));
   }
+  function limitsWords({deadline_ns, memory_bytes, max_error_ratio}) {
+    const parts = [deadline_ns === null ? "" : time(deadline_ns),
+      memory_bytes === null ? "" : bytes(memory_bytes) + " beyond the tensors",
+      max_error_ratio === null ? "" : `a largest error of ${max_error_ratio} of its gate`]
+      .filter(Boolean);
+    return parts.length ? " within " + parts.join(", ") : " (no limit was given)";
+  }
   // By how much the nearest that was measured misses; empty if no miss was measured.
   function nearestWords(result, question) {
     const entry = result.nearest;
     if (!entry) return "";
     const [record] = entry.points, factor = digits(entry.miss.factor) + " times";
     const slow = record.time && record.time.low > question.deadline_ns;
-    const text = {accuracy: () => `its error is ${factor} the limit of ${question.max_error_ratio}`,
+    const text = {accuracy: () => `its largest error is ${factor} the limit of ` +
+        `${question.max_error_ratio} of its gate`,
       memory: () => `it takes ${factor} the limit of ${bytes(question.memory_bytes)}`,
       deadline: () => `its ${slow ? "median" : "slowest time"} of ` +
         `${time(slow ? record.time.median : worstTime(record.time))} is ${factor} the deadline ` +
@@ -139,8 +147,8 @@ function setUpDecide(data, {byId, bytes, cell, code, digits, grouped, listen, ma
     if (result.best)
       return make("p", {}, "Take ", make("strong", {class: "good"}, nameOf(result.best, result)),
         result.best.median_ns !== null ? ` (median ${time(result.best.median_ns)})` : "",
-        `: ${usable} of ${all} implementations may be used here.`);
-    const nearest = nearestWords(result, question) + ".";
+        `: ${usable} of ${all} implementations may be used here${limitsWords(question)}.`);
+    const nearest = limitsWords(question) + nearestWords(result, question) + ".";
     if (!undecided)
       return make("p", {}, make("strong", {class: "bad"}, "None may be used"),
         ` of ${all} implementations${nearest}`);
@@ -158,7 +166,7 @@ function setUpDecide(data, {byId, bytes, cell, code, digits, grouped, listen, ma
     const place = byId("answer");
     const question = asked();
     byId("decide-tokens").disabled = question.family === undefined;
-    const refused = refusedLimit(question);
+    const refused = refusedLink || refusedLimit(question);
     if (refused) {
       place.replaceChildren(make("p", {class: "bad"}, `This cannot be asked: ${refused}.`));
       return;
@@ -180,12 +188,13 @@ function setUpDecide(data, {byId, bytes, cell, code, digits, grouped, listen, ma
         value: entry => commandOf(entry, result, question),
         text: entry => code(commandOf(entry, result, question))},
     ], result.entries);
-    const nearest = result.entries.length ? result.entries[0].points[0] : null;
+    const nearest = nearestPoint(result.entries, question);
     place.replaceChildren(missing ? make("p", {class: "warn", id: "decide-missing"}, missing) : "",
       sentence(result, question), make("p", {class: "soft"},
       nearest ? "Problem: " + nearest.spec : "",
       question.tokens !== null && nearest && nearest.tokens !== question.tokens
-        ? `; the nearest measured to ${grouped(question.tokens)} tokens` : ""),
+        ? `; the nearest ${isSkipped(nearest) ? "that was skipped" : "measured"} to ` +
+          `${grouped(question.tokens)} tokens` : ""),
     data.left_out ? make("p", {class: "warn"}, `This page lacks ${grouped(data.left_out)} ` +
       "records; the command below reads all.") : "",
     place2, ...result.others.map(record => make("p", {class: "soft", "data-other": record.impl},
@@ -210,10 +219,11 @@ function setUpDecide(data, {byId, bytes, cell, code, digits, grouped, listen, ma
     for (const field of fields) words.set(field, byId("decide-" + field).value);
     return "#decide?" + words;
   }
-  // Asks the question of the page's address, or says that its case is not here.
-  let missing = "";
+  // Asks the question of the page's address, or says that its case is not here, or which of its
+  // values the fields cannot hold: such a field would be empty, and limit nothing.
+  let missing = "", refusedLink = "";
   function askLinked() {
-    missing = "";
+    missing = refusedLink = "";
     if (!location.hash.startsWith("#decide?")) return;
     const words = new URLSearchParams(location.hash.slice("#decide?".length));
     const key = cases.find(one => Object.entries(fieldsOf(one)).every(([field, value]) => {
@@ -229,8 +239,14 @@ function setUpDecide(data, {byId, bytes, cell, code, digits, grouped, listen, ma
       return;
     }
     byId("decide-case").value = key;
-    for (const field of fields)
-      if (words.has(field)) byId("decide-" + field).value = words.get(field);
+    for (const field of fields.filter(one => words.has(one))) {
+      const value = words.get(field), element = byId("decide-" + field);
+      // A browser warns of what a number's field cannot hold.
+      const holds = element.type !== "number" || Number.isFinite(Number(value));
+      element.value = holds ? value : "";
+      if (element.value !== value)
+        refusedLink = `the link says ${field}=${value}, which its field above does not take`;
+    }
   }
   // Puts the link into the page's address once no more is typed: browsers refuse it too often.
   let waiting = 0;
@@ -250,7 +266,7 @@ function setUpDecide(data, {byId, bytes, cell, code, digits, grouped, listen, ma
     });
     for (const field of ["case", ...fields])
       listen("decide-" + field, () => {
-        missing = "";
+        missing = refusedLink = "";
         answer();
         showLink();
       });

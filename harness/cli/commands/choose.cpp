@@ -166,16 +166,19 @@ Command add_choose(CLI::App& program) {
           "ask about the cases' problems with so many tokens; where this size was not measured, "
           "the nearest sizes on both sides decide")
       ->type_name("N");
-  add_period(
-      *command, "--deadline", arguments->deadline_s,
-      "the slowest time seen, warm or cold, may take so long: a rate (20Hz) or a time (50ms)", 1e-9,
-      1e6);
-  add_bytes(*command, "--memory", arguments->memory_bytes,
-            "the measured memory beyond the tensors may be so much", 1);
+  require_unit(
+      add_period(
+          *command, "--deadline", arguments->deadline_s,
+          "the slowest time seen, warm or cold, may take so long: a rate (20Hz) or a time (50ms)",
+          1e-9, 1e6),
+      {"Hz", "ms", "s"});
+  require_unit(add_bytes(*command, "--memory", arguments->memory_bytes,
+                         "the measured memory beyond the tensors may be so much", 1),
+               {"MiB", "GiB"});
   add_number(
       *command, "--max-error-ratio",
       [arguments](double share) { arguments->max_error_ratio = share; },
-      "the largest error may be this share of its gate", 0, 1)
+      "the largest error may be this share of its gate; the rms error has only its own gate", 0, 1)
       ->type_name("SHARE");
   command->add_option("--format", arguments->format, "text, or json for programs")
       ->check(CLI::IsMember({"text", "json"}))
@@ -183,7 +186,7 @@ Command add_choose(CLI::App& program) {
       ->type_name("text|json");
   command->footer(
       quantity_help() +
-      "\nExamples:\n"
+      "\nA deadline and a memory limit need a unit here.\nExamples:\n"
       "  attest choose results.jsonl --deadline 20Hz --memory 1GiB --max-error-ratio 0.5\n"
       "  attest choose scaling.jsonl --tokens 32768 --deadline 50ms --format json\n"
       "Exit codes: 0 there is an implementation to take for each case; 1 for some case none may be "

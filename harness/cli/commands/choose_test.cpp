@@ -31,7 +31,9 @@ TEST(Choose, NamesTheBestAndWhyNotTheOthers) {
   const Outcome all = choose("--case 'vit_b*' --deadline 50ms --memory 1GiB --max-error-ratio 0.5");
   EXPECT_EQ(all.code, 0) << all.text;
   EXPECT_THAT(all.text, AllOf(HasSubstr("vit/vit_b_16_224/self f16, on Example CPU\n"
-                                        "  take flash_cpu: 2 of 4 may be used\n"),
+                                        "  take flash_cpu: 2 of 4 may be used within 50.0 ms, "
+                                        "1.00 GiB beyond the tensors, "
+                                        "a largest error of 0.5 of its gate\n"),
                               HasSubstr("  no           breaks      crash: SIGSEGV in run"),
                               HasSubstr("attest repro --impl breaks")));
   const Outcome tight = choose("--case 'vit/vit_b*' --deadline 17ms");
@@ -42,9 +44,11 @@ TEST(Choose, NamesTheBestAndWhyNotTheOthers) {
 TEST(Choose, NamesTheNearestMissWhereNoneMayBeUsed) {
   const Outcome none = choose("--case 'vit_b*' --deadline 1ms");
   EXPECT_EQ(none.code, 1) << none.text;
-  EXPECT_THAT(none.text, ::testing::ContainsRegex(
-                             "none of 4 may be used; the nearest that was measured is flash_cpu: "
-                             "its median of [0-9.]+ ms is [0-9.]+ times the deadline of 1.00 ms"));
+  EXPECT_THAT(
+      none.text,
+      ::testing::ContainsRegex(
+          "none of 4 may be used within 1.00 ms; the nearest that was measured is flash_cpu: "
+          "its median of [0-9.]+ ms is [0-9.]+ times the deadline of 1.00 ms"));
 }
 
 TEST(Choose, TakesADeadlineAsARate) {
@@ -53,6 +57,18 @@ TEST(Choose, TakesADeadlineAsARate) {
   const Outcome wrong = choose("--deadline 0Hz");
   EXPECT_EQ(wrong.code, 64);
   EXPECT_THAT(wrong.text, HasSubstr("must be a rate such as 12Hz, or a time such as 50ms"));
+}
+
+TEST(Choose, ALimitNeedsItsUnit) {
+  const auto refused = [](const std::string& arguments, const std::string& words) {
+    const Outcome outcome = choose(arguments);
+    EXPECT_EQ(outcome.code, 64) << outcome.text;
+    EXPECT_THAT(outcome.text, HasSubstr(words));
+  };
+  refused("--deadline 20", "--deadline: 20 has no unit: say 20Hz, 20ms or 20s\n");
+  refused("--memory 64", "--memory: 64 has no unit: say 64MiB or 64GiB\n");
+  refused("--memory 0", "must be at least 1B");
+  EXPECT_EQ(choose_json("--memory 64MiB")["limits"]["memory_bytes"], 0x1p26);
 }
 
 TEST(Choose, NamesTheDtypesThatThereAre) {

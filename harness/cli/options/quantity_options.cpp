@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -67,6 +68,22 @@ CLI::Option* add_bytes(CLI::App& command, const std::string& name, uint64_t& byt
       },
       help);
   return option->type_name("SIZE");
+}
+
+CLI::Option* require_unit(CLI::Option* option, const std::vector<std::string>& units) {
+  return option->check([=](const std::string& text) {
+    const std::optional<double> number = core::parse_number<double>(text);
+    // What is not above 0, or not finite, is refused in the option's own words.
+    if (!number || !(*number > 0) || !std::isfinite(*number)) return std::string();
+    std::string examples;
+    for (const std::string& unit : units)
+      examples += fmt::format("{}{}{}",
+                              examples.empty()         ? ""
+                              : &unit == &units.back() ? " or "
+                                                       : ", ",
+                              text, unit);
+    return fmt::format("{} has no unit: say {}", text, examples);
+  });
 }
 
 CLI::Option* add_number(CLI::App& command, const std::string& name,

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace attest::cli {
 
@@ -21,6 +22,10 @@ CLI::Option* add_period(CLI::App& command, const std::string& name, double& seco
 /// Adds an option that reads a size (core::parse_bytes) of at least `least` bytes.
 CLI::Option* add_bytes(CLI::App& command, const std::string& name, uint64_t& bytes,
                        const std::string& help, uint64_t least);
+
+/// Makes the option refuse a number without a unit, with the units as examples: readers take 20 for
+/// a rate as well as for a time.
+CLI::Option* require_unit(CLI::Option* option, const std::vector<std::string>& units);
 
 /// Adds an option that reads a number from `least` to `most` and passes it to `take`. Not a number
 /// (nan) is refused.
