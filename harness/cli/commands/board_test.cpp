@@ -58,10 +58,12 @@ TEST_F(OnBoard, TheHeaderAndEachRecordSayItsState) {
   EXPECT_THAT(report.text, HasSubstr("the state of its machine is made up"));
 }
 
+// Frames come after the samples, so that there are enough runs on a machine that is busy.
 TEST_F(OnBoard, AModeThatChangesMeanwhileMakesTheCaseNoisy) {
   const std::string hostile = std::string(ATTEST_BINARY_DIR) + "/tests/plugins/hostile.so";
   const testing::Outcome outcome =
-      repro("--plugin " + hostile + " --impl honest_mode -o changed.jsonl");
+      repro("--plugin " + hostile +
+            " --impl honest_mode --paced 50Hz --paced-for 400ms -o changed.jsonl");
   ASSERT_EQ(outcome.code, 0) << outcome.text;
   const json record = lines("changed.jsonl").at(1);
   const std::string reason = "the power mode changed from 0 (MAXN) to 2 (15W)";
