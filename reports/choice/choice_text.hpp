@@ -15,10 +15,10 @@ struct Answer {
   Choice choice;
 };
 
-/// Which implementation to take, or which misses the limits by the least, then a line for each with
-/// its reason. Below those that may be used it says if they were judged in part; below the others
-/// it has the command that shows it. Last come the implementations that have no record of the
-/// problem, with the commands that measure them.
+/// Says which implementation to take, or which one misses the limits by the least. Then each has a
+/// line with its reason. Below those that may be used it says if they were judged in part; below
+/// the others it has the command that shows it. Last come the implementations that have no record
+/// of the problem, with the commands that measure them.
 std::string print_choice(const Answer& answer, const ChoiceLimits& limits, bool colour);
 
 /// The answers, and for each of the families a grid: the answer at each power of two of tokens.

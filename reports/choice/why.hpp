@@ -35,8 +35,8 @@ struct Judging {
 };
 Judging judging_of(const core::Record& record);
 
-/// "judged on 1 fill of inputs (random), without relations between runs, on 256 of 4096 rows a
-/// head". Up to three fills are named.
+/// Says what was judged: "judged on 1 fill of inputs (random), without relations between runs, on
+/// 256 of 4096 rows a head". Up to three fills are named.
 std::string judging_words(const Judging& judging);
 
 }  // namespace attest::reports

@@ -22,10 +22,10 @@ class CurrentLimits {
   explicit CurrentLimits(int threads, std::function<Probe()> measure = {});
   const Probe& probe() const { return probe_; }
   /// Measures the limits again if `now` differs from the state in which they were measured (see
-  /// changed_limits), and once more after that if nothing differs any longer: a machine that was
-  /// throttled may have cooled. It does not so within 10 s of the last time: a probe takes half a
-  /// second, and a machine may be throttled all the time. Returns a sentence with the reason and
-  /// the new rates; "" if nothing was measured.
+  /// changed_limits). Measures them once more when nothing differs any longer, because a machine
+  /// that was throttled may have cooled. Nothing is measured within 10 s of the last time: a probe
+  /// takes half a second, and a machine may be throttled all the time. Returns a sentence with the
+  /// reason and the new rates; "" if nothing was measured.
   std::string renew(const MachineState& now,
                     std::chrono::steady_clock::time_point time = std::chrono::steady_clock::now());
 

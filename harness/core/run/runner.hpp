@@ -53,9 +53,10 @@ struct RunOptions {
   RunObserver observer{};   // called after the run of each fill; may be empty
   bool all_checks = false;  // run the other checks even after one failed, to see which of them
                             // fail. The verdict is that of the first
-  bool diagnosed = true;  // of wrong outputs, find where they are wrong, which known mistake gives
-                          // them, and whether runs differ. This record's verdict does not depend on
-                          // it; without it, no race shows in other records of the implementation
+  // Says of wrong outputs where they are wrong, which known mistake gives them, and whether runs
+  // differ. The record's own verdict does not depend on it. If it is false, a race that shows here
+  // does not make other records of the implementation suspect
+  bool diagnosed = true;
 };
 
 /// The names of a case and its inputs.
