@@ -20,7 +20,8 @@ inline Record taken(const std::function<void(Record&)>& change = [](Record&) {})
   Record record = attest::testing::passed("a");
   record.spec = "softmax dtype=f16 seq_len_q=1000 head_dim=64";
   record.max_ratio = 0.4;
-  record.memory = {.workspace_bytes = 0, .peak_bytes = 100};
+  record.memory.workspace_bytes = 0;
+  record.memory.peak_bytes = 100;
   record.time->median_ns = 10;
   record.time->median_low_ns = 9, record.time->median_high_ns = 11;
   record.time->max_ns = 15;
@@ -62,7 +63,8 @@ inline Record skipped(double estimated_ns, int64_t tokens = 1000) {
   record.device = "cpu";
   record.time.reset();
   record.estimated_ns = estimated_ns;
-  record.memory = {.workspace_bytes = 50};
+  record.memory = {};
+  record.memory.workspace_bytes = 50;
   record.repro =
       "attest repro --impl a --inputs 'x y' --threads 2 --timeout 9s --case-limit 8s "
       "'softmax'";
