@@ -8,6 +8,7 @@
 
 #include "core/statistics/statistics.hpp"
 #include "reports/compare/launches.hpp"
+#include "reports/compare/memory.hpp"
 
 namespace attest::reports {
 namespace {
@@ -19,8 +20,6 @@ using core::Results;
 using core::Verdict;
 using Records = std::vector<const Record*>;
 
-// By which high-water marks differ from process to process
-constexpr double kHostPeak_bytes = 1 << 20;
 constexpr double kErrorShare = 1e-3;  // of a gate: smaller growth of an error is none
 
 Changed invalid(const std::string& code) {
@@ -56,24 +55,6 @@ double middle(const std::vector<core::Launch>& launches) {
   std::vector<double> medians;
   for (const core::Launch& one : launches) medians.push_back(one.median);
   return core::summarise(medians).median;
-}
-
-Changed compare_memory(const Records& was, const Records& is, double band) {
-  bool peaks[2] = {true, true};  // of the host, measured
-  const auto bytes = [](const Records& records, bool& measured) {
-    std::vector<double> all;
-    for (const Record* record : records) {
-      const core::MemoryRecord& memory = record->memory;
-      measured = measured && memory.peak_bytes.has_value();
-      all.push_back(memory.peak_bytes
-                        ? double(*memory.peak_bytes)
-                        : double(memory.workspace_bytes + memory.pool_peak_bytes.value_or(0)));
-    }
-    return all;
-  };
-  const std::vector<double> before = bytes(was, peaks[0]), after = bytes(is, peaks[1]);
-  if (peaks[0] != peaks[1]) return invalid("not-measured");
-  return core::compare_exact(before, after, band, peaks[0] ? kHostPeak_bytes : 0);
 }
 
 // A device's golden may judge more rows of the same inputs, of which the largest error is larger.
@@ -131,9 +112,11 @@ class Comparer {
     }
     for (const Key& key : keys(after_))
       if (all_records(before_, key).empty()) result_.only_after.push_back(key.name());
-    std::vector<Changed*> family;
-    for (Compared& one : result_.cases) family.push_back(&one.time);
-    core::account_for_family(family, options_.rule);
+    for (Changed Compared::* quantity : {&Compared::time, &Compared::memory}) {
+      std::vector<Changed*> family;
+      for (Compared& one : result_.cases) family.push_back(&(one.*quantity));
+      core::account_for_family(family, options_.rule);
+    }
     add_notes();
     return std::move(result_);
   }
@@ -201,7 +184,7 @@ class Comparer {
     one.time = has_bad_times(was) || has_bad_times(is)
                    ? invalid("bad-times")
                    : compare_times(key, one, apart(key, *was.front(), *is.front()));
-    one.memory = compare_memory(was, is, options_.rule.band);
+    one.memory = compare_memory(before_, after_, key, took_turns_, options_.rule);
     one.error = compare_errors(was, is, options_.rule.band);
     return one;
   }
@@ -233,6 +216,7 @@ class Comparer {
     const double least = rule.floor.value_or(0);
     rule.floor = std::max(least, at->second.spread);
     rule.paired_floor = std::max(least, at->second.paired);
+    rule.fast_floor = std::max(least, at->second.fast);
     return rule;
   }
 

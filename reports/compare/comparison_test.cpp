@@ -360,20 +360,22 @@ TEST(Comparison, IsReadable) {
   is.outcome.code = ReasonCode::kFailTolerance;
   const Comparison found =
       compare({file({fast, was, passed("x")})}, {file({slow, is})}, {.rule = {.floor = 0.05}});
-  EXPECT_EQ(print_comparison(found, {}),
-            "                  verdict          time                                               "
-            "               memory         "
-            "          error\n"
-            "vit/a f16\n"
-            "  flash_cuda      pass             1.00 ms -> 1.10 ms     SLOWER x1.100 [1.100 1.100] "
-            "               BIGGER x2.000  "
-            "          LESS ACCURATE x1.500\n"
-            "  window_cuda     pass -> fail  (same binary)\n"
-            "\nonly before:\n  vit/a f16 x\n"
-            "2 compared: 1 regressed, 0 fixed, 0 skipped; 1 slower, 0 faster, 0 as fast, 0 "
-            "inconclusive, 0 not comparable; "
-            "1 bigger, 0 smaller; 1 less accurate, 0 more accurate; 1 only before, 0 only after\n"
-            "x: after / before, with its interval\n");
+  EXPECT_EQ(
+      print_comparison(found, {}),
+      "                  verdict          time                                               "
+      "               memory         "
+      "          error\n"
+      "vit/a f16\n"
+      "  flash_cuda      pass             1.00 ms -> 1.10 ms     SLOWER x1.100 [1.100 1.100] "
+      "               BIGGER x2.000  "
+      "          LESS ACCURATE x1.500\n"
+      "  window_cuda     pass -> fail  (same binary)\n"
+      "\nonly before:\n  vit/a f16 x\n"
+      "2 compared: 1 regressed, 0 fixed, 0 skipped; 1 slower, 0 faster, 0 as fast, 0 "
+      "inconclusive, 0 not comparable; "
+      "1 bigger, 0 smaller; 1 less accurate, 0 more accurate; 1 only before, 0 only after\n"
+      "x: after / before, with its interval: of the time that a tenth of the runs beat, or of "
+      "the median where that decides\n");
   const nlohmann::json json = to_json(found);
   EXPECT_EQ(json["cases"][0]["time"]["change"], "SLOWER");
   EXPECT_EQ(json["cases"][0]["time"]["code"], "floor");

@@ -26,6 +26,10 @@ constexpr const char* kErrorWords[kChanges] = {"SAME", "MORE ACCURATE", "LESS AC
                                                "INCONCLUSIVE", "INVALID"};
 constexpr const char* kVerdictWords[] = {"same", "regressed", "fixed", "skipped"};
 
+const std::string kRatios =
+    "x: after / before, with its interval: of the time that a tenth of the runs beat, or of the "
+    "median where that decides";
+
 struct Meaning {
   const char* code;
   const char* text;
@@ -43,6 +47,9 @@ constexpr Meaning kMeanings[] = {
     {"clocks", "the clock changed: in cycles it is another answer"},
     {"resolution", "the timer does not tell such times apart"},
     {"many-cases", "among so many cases one like that is to be expected: more launches would tell"},
+    {"median-alone",
+     "the medians differ, but the fastest tenth of the runs does not: more launches would tell"},
+    {"two-ways", "the fastest runs and the medians changed in opposite directions"},
     {"other-machine", "times of different machines are not compared, unless by --across-machines"},
     {"other-power-mode",
      "times of different power modes of a board are never compared: sudo nvpmodel -m ID sets one"},
@@ -209,8 +216,7 @@ std::string print_comparison(const Comparison& comparison, const PrintOptions& o
   text += "\n" + list("only before", comparison.only_before) +
           list("only after", comparison.only_after);
   for (const std::string& note : comparison.notes) text += note + "\n";
-  return text + meanings(comparison) + counts(comparison) +
-         "\nx: after / before, with its interval\n";
+  return text + meanings(comparison) + counts(comparison) + "\n" + kRatios + "\n";
 }
 
 std::string comparison_title(const Comparison& comparison) {
@@ -238,7 +244,7 @@ std::vector<std::string> comparison_cells(const Compared& one) {
 std::vector<std::string> comparison_remarks(const Comparison& comparison) {
   std::vector<std::string> sentences{counts(comparison)};
   sentences.insert(sentences.end(), comparison.notes.begin(), comparison.notes.end());
-  sentences.push_back("x: after / before, with its interval");
+  sentences.push_back(kRatios);
   std::istringstream lines(meanings(comparison));
   for (std::string one; std::getline(lines, one);) sentences.push_back(one);
   return sentences;

@@ -65,6 +65,7 @@ nlohmann::json to_json(const Floors& floors) {
                      {"impl", key.impl},
                      {"spread", floor.spread},
                      {"paired", floor.paired},
+                     {"fast", floor.fast},
                      {"median", floor.median_ns},
                      {"launches", floor.launches},
                      {"alarms", floor.alarms},
@@ -103,6 +104,7 @@ Floors floors_from_json(const nlohmann::json& json) {
                   .impl = member<std::string>(one, where, "impl")}] = {
         .spread = share_member(one, where, "spread"),
         .paired = share_member(one, where, "paired"),
+        .fast = share_member(one, where, one.contains("fast") ? "fast" : "paired"),
         .median_ns = share_member(one, where, "median"),
         .launches = member<size_t>(one, where, "launches"),
         .alarms = member<size_t>(one, where, "alarms"),

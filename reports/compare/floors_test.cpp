@@ -1,6 +1,7 @@
 // Floors of launches of one build, and what comparisons make of them.
 #include "reports/compare/floors.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -59,6 +60,37 @@ TEST(Floors, HaveTheSpreadOfLaunchesAndTheOffsetOfPairs) {
   EXPECT_EQ(floors.slower, 1u);
   EXPECT_EQ(floors.faster, 0u);
   EXPECT_THAT(print_floors(floors), HasSubstr("A/A: 2 comparisons of identical builds: 1 slower"));
+}
+
+// A rare disturbance: the medians of eight pairs differ, and the fastest runs do not.
+TEST(Floors, HaveTheOffsetOfTheFastestRuns) {
+  std::vector<Results> before = launches(kEight), after = launches(kEight);
+  for (Results& one : after)
+    for (size_t i = 5; i < 20; ++i) one.records[0].time->samples_ns[i] *= 1.1;
+  const Floor floor = floors_of(before, after, "").cases.at(kKey);
+  EXPECT_NEAR(floor.paired, 0.1, 1e-9);
+  EXPECT_NEAR(floor.fast, 0, 1e-9);
+}
+
+TEST(Floors, CountEachComparisonAlone) {
+  const auto with_others = [](double ms) {
+    std::vector<Results> all = launches(std::vector<double>(8, ms));
+    for (Results& one : all)
+      for (int i = 0; i < 20; ++i) {
+        one.records.push_back(passed("flash"));
+        one.records.back().case_name = fmt::format("other{}", i);
+      }
+    return all;
+  };
+  const Floors floors = floors_of(with_others(100), with_others(110), "");
+  EXPECT_EQ(floors.comparisons, 21u);
+  EXPECT_EQ(floors.slower, 1u);
+}
+
+TEST(Floors, OfOlderVersionsSayTheSameOfMediansAndFastestRuns) {
+  nlohmann::json older = to_json(checked());
+  for (nlohmann::json& one : older["cases"]) one.erase("fast");
+  EXPECT_NEAR(floors_from_json(older).cases.at(kKey).fast, 0.02, 1e-9);
 }
 
 TEST(Floors, BoundTheRateOfFalseAlarms) {

@@ -33,6 +33,7 @@ core::Launch clocked(const std::vector<const Record*>& records) {
   launch.median = s.median;
   launch.low = s.median_low;
   launch.high = s.median_high;
+  launch.fast = s.p10;
   if (samples.size() == 1) {  // which says nothing of its spread
     launch.low = 0;
     launch.high = std::numeric_limits<double>::infinity();
@@ -47,7 +48,7 @@ core::Launch least(const std::vector<const Record*>& records) {
   for (const Record* record : records)
     if (record->outcome.passes() && record->roofline) all.push_back(record->roofline->least_ns);
   const double median = core::summarise(all).median;
-  return {.median = median, .low = median, .high = median};
+  return {.median = median, .low = median, .high = median, .fast = median};
 }
 
 }  // namespace

@@ -15,14 +15,18 @@ using core::Results;
 
 double excess(double ratio) { return std::max(ratio, 1 / ratio) - 1; }
 
-/// The medians of a case in the launches of a side; empty: one has none above zero.
-std::vector<double> medians(const Side& side, const Key& key, const std::string& relative_to) {
+/// The launches of a case on a side; empty: one has no median above zero.
+std::vector<core::Launch> launches_of(const Side& side, const Key& key,
+                                      const std::string& relative_to) {
+  std::vector<core::Launch> all = all_launches(side, key, relative_to);
+  return all.size() == side.size() ? all : std::vector<core::Launch>();
+}
+
+std::vector<double> values(const std::vector<core::Launch>& launches,
+                           double core::Launch::* value) {
   std::vector<double> all;
-  for (const core::Launch& one : all_launches(side, key, relative_to)) {
-    if (!(one.median > 0)) return {};
-    all.push_back(one.median);
-  }
-  return all.size() == side.size() ? all : std::vector<double>();
+  for (const core::Launch& one : launches) all.push_back(one.*value);
+  return all;
 }
 
 /// The largest median ratio of groups of pairs.
@@ -38,16 +42,22 @@ double paired_excess(const std::vector<double>& before, const std::vector<double
 }
 
 void add_case(const Key& key, const Side& before, const Side& after, Floors& floors) {
-  const std::vector<double> was = medians(before, key, floors.relative_to),
-                            is = medians(after, key, floors.relative_to);
-  if (was.empty() || is.empty()) return;
+  const std::vector<core::Launch> launches_before = launches_of(before, key, floors.relative_to),
+                                  launches_after = launches_of(after, key, floors.relative_to);
+  if (launches_before.empty() || launches_after.empty()) return;
+  const auto excess_of = [&](double core::Launch::* value) {
+    return paired_excess(values(launches_before, value), values(launches_after, value));
+  };
+  const std::vector<double> was = values(launches_before, &core::Launch::median),
+                            is = values(launches_after, &core::Launch::median);
   std::vector<double> both = was;
   both.insert(both.end(), is.begin(), is.end());
   const auto [least, most] = std::ranges::minmax(both);
   const Run& first = before.front();
   const core::Record& record = *first.find(key).front();
   floors.cases[key] = {.spread = most / least - 1,
-                       .paired = paired_excess(was, is),
+                       .paired = excess_of(&core::Launch::median),
+                       .fast = excess_of(&core::Launch::fast),
                        .median_ns = core::summarise(both).median,
                        .launches = both.size(),
                        .machine = machine(*first.file, record),
@@ -80,14 +90,15 @@ Floors floors_of(const std::vector<Results>& before, const std::vector<Results>&
   for (const auto& [key, records] : was.front().records)
     if (key.impl != relative_to) add_case(key, was, is, floors);
   constexpr size_t kGroup = core::kLeastLaunches;
+  // Each comparison counts alone: among many, Holm's correction would leave none of eight pairs.
+  const CompareOptions options{
+      .rule = {.family_error = 1}, .relative_to = relative_to, .in_turns = true};
   for (size_t first = 0; first + kGroup <= before.size(); first += kGroup) {
     const auto group = [first](const std::vector<Results>& side) {
       const auto begin = side.begin() + std::ptrdiff_t(first);
       return std::vector<Results>(begin, begin + std::ptrdiff_t(kGroup));
     };
-    count_alarms(
-        compare(group(before), group(after), {.relative_to = relative_to, .in_turns = true}),
-        floors);
+    count_alarms(compare(group(before), group(after), options), floors);
   }
   return floors;
 }

@@ -20,7 +20,7 @@ inline Record taken(const std::function<void(Record&)>& change = [](Record&) {})
   Record record = attest::testing::passed("a");
   record.spec = "softmax dtype=f16 seq_len_q=1000 head_dim=64";
   record.max_ratio = 0.4;
-  record.memory.workspace_bytes = 0;
+  record.memory = {};
   record.memory.peak_bytes = 100;
   record.time->median_ns = 10;
   record.time->median_low_ns = 9, record.time->median_high_ns = 11;

@@ -86,8 +86,7 @@ void Recorder::add_roofline(core::Record& record) {
     if (limits->second) record.roofline = core::roofline_of(record, *limits->second);
     return;
   }
-  if (std::string why = limits_->renew(core::read_machine_state()); !why.empty())
-    record.notes.push_back(std::move(why));
+  if (std::string why = limits_->renew(); !why.empty()) record.notes.push_back(std::move(why));
   record.roofline = core::roofline_of(record, limits_->probe());
 }
 

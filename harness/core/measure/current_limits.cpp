@@ -22,10 +22,9 @@ void CurrentLimits::measure(std::chrono::steady_clock::time_point time) {
   time_ = time;
 }
 
-std::string CurrentLimits::renew(const MachineState& now,
-                                 std::chrono::steady_clock::time_point time) {
+std::string CurrentLimits::renew(std::chrono::steady_clock::time_point time) {
   if (time - time_ < kLeastAge) return {};
-  std::vector<std::string> reasons = changed_limits(state_, now);
+  std::vector<std::string> reasons = changed_limits(state_, read_machine_state());
   const bool has_settled = reasons.empty() && was_renewed_;
   was_renewed_ = !reasons.empty();
   if (has_settled) reasons = {"nothing has changed since the last time"};

@@ -41,7 +41,7 @@ class CurrentLimitsTest : public ::testing::Test {
 
 TEST_F(CurrentLimitsTest, AreMeasuredOnceWhileNothingChanges) {
   CurrentLimits limits = this->limits();
-  EXPECT_EQ(limits.renew(read_machine_state(), later_), "");
+  EXPECT_EQ(limits.renew(later_), "");
   EXPECT_EQ(probes_, 1);
   EXPECT_EQ(limits.probe().fma().gflops.all, 200);
 }
@@ -49,26 +49,26 @@ TEST_F(CurrentLimitsTest, AreMeasuredOnceWhileNothingChanges) {
 TEST_F(CurrentLimitsTest, AreMeasuredAgainAfterThrottlingAndOnceItIsOver) {
   CurrentLimits limits = this->limits();
   throttle("4\n");
-  EXPECT_EQ(limits.renew(read_machine_state(), later_),
+  EXPECT_EQ(limits.renew(later_),
             "the limits of the machine were measured again, because the CPU was throttled 4 times: "
             "f32 200 -> 150 GFLOP/s, reads from memory 20 -> 15 GB/s");
   EXPECT_EQ(limits.probe().fma().gflops.all, 150);
-  EXPECT_EQ(limits.renew(read_machine_state(), later_ + std::chrono::seconds(9)), "");
-  EXPECT_EQ(limits.renew(read_machine_state(), later_ + std::chrono::seconds(60)),
+  EXPECT_EQ(limits.renew(later_ + std::chrono::seconds(9)), "");
+  EXPECT_EQ(limits.renew(later_ + std::chrono::seconds(60)),
             "the limits of the machine were measured again, because nothing has changed since the "
             "last time: f32 150 -> 200 GFLOP/s, reads from memory 15 -> 20 GB/s");
-  EXPECT_EQ(limits.renew(read_machine_state(), later_ + std::chrono::seconds(120)), "");
+  EXPECT_EQ(limits.renew(later_ + std::chrono::seconds(120)), "");
   EXPECT_EQ(probes_, 3);
 }
 
 TEST_F(CurrentLimitsTest, AreNotMeasuredAllTheTime) {
   CurrentLimits limits = this->limits();
   throttle("4\n");
-  EXPECT_EQ(limits.renew(read_machine_state()), "") << "within 10 s of the last time";
-  EXPECT_NE(limits.renew(read_machine_state(), later_), "") << "the change is not forgotten";
+  EXPECT_EQ(limits.renew(), "") << "within 10 s of the last time";
+  EXPECT_NE(limits.renew(later_), "") << "the change is not forgotten";
   throttle("5\n");
-  EXPECT_EQ(limits.renew(read_machine_state(), later_ + std::chrono::seconds(9)), "");
-  EXPECT_NE(limits.renew(read_machine_state(), later_ + std::chrono::seconds(10)), "");
+  EXPECT_EQ(limits.renew(later_ + std::chrono::seconds(9)), "");
+  EXPECT_NE(limits.renew(later_ + std::chrono::seconds(10)), "");
 }
 
 }  // namespace

@@ -8,6 +8,16 @@
 namespace attest::core {
 namespace {
 
+// Of the chance of a false alarm, the share of the medians; the rest is that of the fastest runs.
+constexpr double kMedianShare = 0.1;
+
+// The fewest pairs whose extremes are an interval of that coverage, 1 - 2 / 2^n.
+size_t least_pairs(double coverage) {
+  size_t pairs = 1;
+  while (std::ldexp(2, -int(pairs)) > 1 - coverage) ++pairs;
+  return pairs;
+}
+
 // Both ends of what all launches say.
 Launch hull(std::span<const Launch> launches) {
   std::vector<double> medians;
@@ -44,21 +54,64 @@ const char* why_inconclusive(const Changed& changed) {
   return lies_within(changed, changed.band) ? "within-floor" : "wide";
 }
 
-void compare_pairs(std::span<const Launch> before, std::span<const Launch> after,
-                   const ChangeRule& rule, Changed& changed) {
+bool decided(Change change) { return change == Change::kBetter || change == Change::kWorse; }
+
+// A value of the launches, and by how much its paired ratios differ in launches of one build.
+struct Compared {
+  double Launch::* value;
+  std::optional<double> floor;
+};
+
+// What the paired ratios of that value say.
+Changed paired(std::span<const Launch> before, std::span<const Launch> after, const Compared& by,
+               const ChangeRule& rule) {
   std::vector<double> logs;
   for (size_t i = 0; i < before.size(); ++i)
-    logs.push_back(std::log(after[i].median / before[i].median));
+    logs.push_back(std::log(after[i].*by.value / before[i].*by.value));
   const Summary s = summarise(logs, rule.coverage);
-  changed.ratio = std::exp(s.median);
-  changed.low = std::exp(s.median_low);
-  changed.high = std::exp(s.median_high);
+  Changed changed{.ratio = std::exp(s.median),
+                  .low = std::exp(s.median_low),
+                  .high = std::exp(s.median_high),
+                  .band = std::max(rule.band, by.floor.value_or(rule.floor.value_or(0))),
+                  .launches_before = before.size(),
+                  .launches_after = after.size(),
+                  .paired = true};
   changed.change = side(changed, rule);
-  changed.code = "paired";
+  changed.code = changed.change == Change::kInconclusive ? why_inconclusive(changed) : "paired";
   const double beyond = std::log1p(changed.band) * (s.median < 0 ? -1 : 1);
   const auto hits = std::ranges::count_if(
       logs, [&](double log) { return beyond < 0 ? log < beyond : log > beyond; });
   changed.p = sign_test(logs.size(), size_t(hits));
+  return changed;
+}
+
+Changed with_code(Changed changed, Change change, const char* code) {
+  changed.change = change;
+  changed.code = code;
+  return changed;
+}
+
+Changed compare_pairs(std::span<const Launch> before, std::span<const Launch> after,
+                      const ChangeRule& rule) {
+  const Compared medians{&Launch::median, rule.paired_floor};
+  const Changed median = paired(before, after, medians, rule);
+  const auto is_known = [](const Launch& one) { return one.fast > 0; };
+  if (!std::ranges::all_of(before, is_known) || !std::ranges::all_of(after, is_known))
+    return median;
+  const Changed fast = paired(before, after, {&Launch::fast, rule.fast_floor}, rule);
+  if (decided(fast.change)) {
+    if (decided(median.change) && median.change != fast.change)
+      return with_code(median, Change::kInconclusive, "two-ways");
+    return with_code(fast, fast.change, "paired-fast");
+  }
+  if (!decided(median.change)) return median.change == Change::kSame ? fast : median;
+  ChangeRule strict = rule;
+  strict.coverage = 1 - kMedianShare * (1 - rule.coverage);
+  Changed alone = paired(before, after, medians, strict);
+  if (before.size() < least_pairs(strict.coverage) || !decided(alone.change))
+    return with_code(median, Change::kInconclusive, "median-alone");
+  alone.p = std::min(1.0, alone.p / kMedianShare);
+  return alone;
 }
 
 void compare_weakly(std::span<const Launch> before, std::span<const Launch> after,
@@ -73,7 +126,7 @@ void compare_weakly(std::span<const Launch> before, std::span<const Launch> afte
   if (!rule.floor && !own_floor) return;
   if (own_floor) changed.band = std::max({changed.band, spread(before), spread(after)});
   changed.change = side(changed, rule);
-  changed.code = "floor";
+  changed.code = changed.change == Change::kInconclusive ? why_inconclusive(changed) : "floor";
 }
 
 std::vector<Launch> in_cycles(std::span<const Launch> launches) {
@@ -83,17 +136,21 @@ std::vector<Launch> in_cycles(std::span<const Launch> launches) {
     one.low *= one.clock;
     one.high *= one.clock;
     one.resolution *= one.clock;
+    one.fast *= one.clock;
     one.clock = 0;
   }
   return cycles;
 }
 
-bool decided(Change change) { return change == Change::kBetter || change == Change::kWorse; }
-
 }  // namespace
 
 Launch Launch::relative_to(const Launch& other) const {
-  return {median / other.median, low / other.high, high / other.low, resolution / other.median, 0};
+  return {.median = median / other.median,
+          .low = low / other.high,
+          .high = high / other.low,
+          .resolution = resolution / other.median,
+          .clock = 0,
+          .fast = other.fast > 0 ? fast / other.fast : 0};
 }
 
 Changed compare_launches(std::span<const Launch> before, std::span<const Launch> after, bool paired,
@@ -103,13 +160,13 @@ Changed compare_launches(std::span<const Launch> before, std::span<const Launch>
                   .launches_after = after.size()};
   if (before.empty() || after.empty()) return changed;
   changed.paired = paired && before.size() == after.size() && before.size() >= kLeastLaunches;
-  if (changed.paired && rule.paired_floor) changed.band = std::max(rule.band, *rule.paired_floor);
-  (changed.paired ? compare_pairs : compare_weakly)(before, after, rule, changed);
-  if (changed.change == Change::kInconclusive && changed.code != "no-floor")
-    changed.code = why_inconclusive(changed);
+  if (changed.paired)
+    changed = compare_pairs(before, after, rule);
+  else
+    compare_weakly(before, after, rule, changed);
   if (!decided(changed.change)) return changed;
   const Launch was = hull(before), is = hull(after);
-  if (std::fabs(is.median - was.median) <= std::max(was.resolution, is.resolution)) {
+  if (std::fabs(changed.ratio - 1) * was.median <= std::max(was.resolution, is.resolution)) {
     changed.change = Change::kInconclusive;
     changed.code = "resolution";
   }

@@ -5,6 +5,12 @@
 // a launch counts as one measurement. If launches of both builds took turns, neighbours are paired,
 // and the interval is that of the median of the paired ratios. Otherwise the comparison is weak: it
 // needs an A/A floor, by which launches of one build differ from one another.
+//
+// What disturbs a run makes it longer, never shorter, so on a shared machine the fastest runs of a
+// launch vary far less than its median (Chen and Revels, "Robust benchmarking in noisy
+// environments", arXiv:1608.04295): on a virtual machine by half as much. Pairs are therefore
+// compared twice: by the time that a tenth of the runs beat, with 90 % of the chance of a false
+// alarm, and by the median, with 10 %. The median finds what slows down only some of the runs.
 #pragma once
 #include <cstddef>
 #include <optional>
@@ -21,28 +27,32 @@ struct Launch {
   double median = 0, low = 0, high = 0;  // the median with its interval; infinite: not known
   double resolution = 0;                 // smaller differences do not count
   double clock = 0;                      // the clock rate of the device; 0: not known
+  double fast = 0;                       // the value that a tenth of the samples beat; 0: not known
 
   /// Divided by the value of `other` in the same launch.
   Launch relative_to(const Launch& other) const;
 };
 
 struct ChangeRule {
-  double band = 0.01;                  // relative differences up to this do not matter
-  std::optional<double> floor;         // A/A floor, if it was measured before
-  std::optional<double> paired_floor;  // of the median of paired ratios; nothing: `floor`
-  double coverage = 0.99;              // of the interval of paired ratios
-  double family_error = 0.05;          // chance of calling any unchanged case worse, over all cases
+  double band = 0.01;           // relative differences up to this do not matter
+  std::optional<double> floor;  // A/A floor, if it was measured before
+  // Of the median of paired ratios, of medians and of Launch::fast; nothing: `floor`
+  std::optional<double> paired_floor, fast_floor;
+  double coverage = 0.99;      // of the interval of paired ratios
+  double family_error = 0.05;  // chance of calling any unchanged case worse, over all cases
 };
 
 /// The change of one quantity. The codes:
 ///
-/// - same, better, worse: "paired" (interval of paired ratios), "floor" (weak, with an A/A floor),
-///   "exact" (compare_exact).
+/// - same, better, worse: "paired" (interval of paired ratios of medians), "paired-fast" (the same
+///   of Launch::fast), "floor" (weak, with an A/A floor), "exact" (compare_exact).
 /// - inconclusive: "wide" (the interval contains the edge of the band), "within-floor" (it lies
 ///   within the floor, but not within the band), "one-sample" (weak, and a launch has no interval),
 ///   "no-floor" (weak, without a floor), "clocks" (the clock rate changed, and cycles contradict
 ///   the time), "resolution" (below the timer's resolution), "many-cases" (significant alone, but
-///   not among this many cases).
+///   not among this many cases), "median-alone" (the medians differ at `coverage`, but not at the
+///   higher one that they need where the fastest runs do not differ), "two-ways" (the fastest runs
+///   got faster and the medians slower, or the other way round).
 /// - invalid: "no-launches", or a code of the caller.
 struct Changed {
   Change change = Change::kInvalid;

@@ -68,6 +68,7 @@ Summary summarise(std::span<const double> samples, double wanted_coverage) {
           .q3 = quantile(sorted, 0.75),
           .max = sorted.back(),
           .mean = std::accumulate(sorted.begin(), sorted.end(), 0.0) / double(n),
+          .p10 = quantile(sorted, 0.1),
           .p90 = quantile(sorted, 0.9),
           .p99 = quantile(sorted, 0.99),
           .median_low = sorted[trim.count],

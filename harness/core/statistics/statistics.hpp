@@ -8,7 +8,7 @@ namespace attest::core {
 
 struct Summary {
   size_t count = 0;
-  double min = 0, q1 = 0, median = 0, q3 = 0, max = 0, mean = 0, p90 = 0, p99 = 0;
+  double min = 0, q1 = 0, median = 0, q3 = 0, max = 0, mean = 0, p10 = 0, p90 = 0, p99 = 0;
   /// Confidence interval of the median from order statistics. `coverage` is the probability that it
   /// contains the median: 1 - 2 P(Binomial(n, 1/2) < k). It is the narrowest interval with at least
   /// the wanted coverage. With too few samples for that (5 or less for 95 %, 7 or less for 99 %),

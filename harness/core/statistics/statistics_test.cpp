@@ -78,6 +78,7 @@ TEST(Statistics, NothingSaysNothing) {
 TEST(Statistics, TailsLieBetweenOrderStatistics) {
   std::vector<double> samples(101);
   for (size_t i = 0; i < samples.size(); ++i) samples[i] = double((i * 37) % 101);
+  EXPECT_DOUBLE_EQ(summarise(samples).p10, 10);
   EXPECT_DOUBLE_EQ(summarise(samples).p90, 90);
   EXPECT_DOUBLE_EQ(summarise(samples).p99, 99);
   EXPECT_DOUBLE_EQ(quantile(std::vector<double>{0, 10}, 0.99), 9.9);
