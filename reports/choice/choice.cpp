@@ -154,7 +154,8 @@ struct Neighbours {
 };
 
 /// Whether these records, those of the smallest size, are unsupported for one reason that does not
-/// depend on tokens: it is of the table, which knows no tokens, or `all` have it at another size.
+/// depend on tokens: it is of the table or of the plugin's kernels, which know no tokens, or `all`
+/// have it at another size.
 bool are_unsupported_alike(const std::vector<const Record*>& records,
                            const std::vector<const Record*>& all) {
   const Record& first = *records.front();
@@ -165,6 +166,7 @@ bool are_unsupported_alike(const std::vector<const Record*>& records,
   if (first.outcome.verdict() != Verdict::kUnsupported || !std::ranges::all_of(records, is_alike))
     return false;
   return first.outcome.code == core::ReasonCode::kUnsupportedTable ||
+         first.outcome.code == core::ReasonCode::kUnsupportedKernel ||
          std::ranges::any_of(all, [&](const Record* record) {
            return is_alike(record) && tokens_of(record->spec) != tokens_of(first.spec);
          });

@@ -102,9 +102,9 @@ struct Choice {
 /// they disagree, the records cannot tell, nor if all judged sizes are multiples of a power of two
 /// that the asked size is no multiple of. Above the largest measured size an implementation is
 /// rejected if it is at the largest, and is otherwise undecided. Below the smallest it is rejected
-/// if it is unsupported there for a reason that does not depend on tokens: of its table, or the
-/// same at two sizes or more. Sizes that were skipped count as not measured, unless what is
-/// estimated or declared of them rejects.
+/// if it is unsupported there for a reason that does not depend on tokens: of its table or its
+/// kernels, or the same at two sizes or more. Sizes that were skipped count as not measured, unless
+/// what is estimated or declared of them rejects.
 Choice choose(const ProblemRecords& problem, std::optional<int64_t> tokens,
               const ChoiceLimits& limits);
 

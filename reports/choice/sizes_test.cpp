@@ -95,6 +95,9 @@ TEST(ChoiceOfSizes, WhatIsUnsupportedForOneReasonIsSoAtAnySize) {
   Record of_table = refused(4000, "does not take f32");
   of_table.outcome.code = core::ReasonCode::kUnsupportedTable;
   EXPECT_EQ(answer_of({of_table}, {}, 1000), "a rejected unsupported") << "a table has no tokens";
+  Record of_kernels = refused(4000, "no kernel for sm_87: it has sm_90a");
+  of_kernels.outcome.code = core::ReasonCode::kUnsupportedKernel;
+  EXPECT_EQ(answer_of({of_kernels}, {}, 1000), "a rejected unsupported") << "nor has a device";
   EXPECT_EQ(answer_of({refused(1000, "no f32")}, {}, 4000), "a rejected unsupported");
   EXPECT_EQ(answer_of({refused(1000, "no f32"), refused(4000, "no f32")}, {}, 2000),
             "a rejected unsupported");

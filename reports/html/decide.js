@@ -184,14 +184,16 @@ function nearestRecords(all, question) {
 }
 
 // Whether the records of the smallest size are unsupported for one reason that does not depend on
-// tokens: it is of the table, which knows no tokens, or all records have it at another size.
+// tokens: it is of the table or of the plugin's kernels, which know no tokens, or all records have
+// it at another size.
 function areUnsupportedAlike(points, all) {
   var first = points[0];
   function isAlike(record) {
     return record.code === first.code && record.reason === first.reason;
   }
+  var hasNoTokens = ["unsupported:table", "unsupported:kernel"].indexOf(first.code) >= 0;
   return first.verdict === "unsupported" && points.every(isAlike) &&
-    (first.code === "unsupported:table" || all.some(function (record) {
+    (hasNoTokens || all.some(function (record) {
       return isAlike(record) && record.tokens !== first.tokens;
     }));
 }

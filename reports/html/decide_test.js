@@ -220,6 +220,9 @@
   var listed = refused(4000, "does not take f32");
   listed.code = "unsupported:table";
   expect("a table has no tokens", [listed], {tokens: 1000}, "a rejected unsupported", null);
+  var foreign = refused(4000, "no kernel for sm_87: it has sm_90a");
+  foreign.code = "unsupported:kernel";
+  expect("a device has no tokens", [foreign], {tokens: 1000}, "a rejected unsupported", null);
   expect("unsupported for two reasons at a larger size",
     [refused(4000, "no f32"), refused(4000, "no GQA", "y"), refused(8000, "no f32")],
     {tokens: 1000}, "a undecided range", null);

@@ -83,6 +83,7 @@ constexpr Causes kRace = {
     "Memory is read that nobody wrote, so that a result depends on what was there before."};
 
 constexpr Causes kTable = {"The feature, dtype, head size or operation is not in the table."};
+constexpr Causes kKernel = {"The library was not compiled for the architecture of the device."};
 constexpr Causes kQuery = {"query decided that it does not take this problem."};
 constexpr Causes kArithmetic = {"--min-arithmetic asks for more than the kernel declares."};
 constexpr Causes kPlans = {"The library keeps one global state."};
@@ -182,6 +183,11 @@ Advice advice(ReasonCode code) {
               "-fsanitize=thread, or compute-sanitizer --tool racecheck."};
     case ReasonCode::kUnsupportedTable:
       return {kTable, "Nothing, if that is meant; else add it to the plugin's attest_impl."};
+    case ReasonCode::kUnsupportedKernel:
+      return {
+          kKernel,
+          "Compile it for the device too; of an Orin: nvcc -gencode arch=compute_87,code=sm_87. "
+          "attest doctor says which kernels each plugin has."};
     case ReasonCode::kUnsupportedQuery: return {kQuery, kNothingNext};
     case ReasonCode::kUnsupportedArithmetic:
       return {kArithmetic, "Ask for less, or judge a kernel that computes more precisely."};

@@ -79,7 +79,7 @@ TEST_F(OnDevice, APluginWithoutKernelsForItIsUnsupported) {
     return testing::run_named(plugin, "device_none", kBrief, {.timed = false});
   };
   const Record foreign = run_with("foreign", {{2, 87, 0x11}});
-  EXPECT_EQ(foreign.outcome.verdict(), Verdict::kUnsupported);
+  EXPECT_EQ(foreign.outcome.code, ReasonCode::kUnsupportedKernel);
   EXPECT_EQ(foreign.outcome.reason, "no kernel for sm_90: it has sm_87");
   EXPECT_TRUE(foreign.fills.empty());
   const Record own = run_with("own", {{2, 87, 0x11}, {2, 90, 0x100011}});

@@ -120,7 +120,7 @@ Outcome CaseRunner::admit(Trial& trial) {
     return {ReasonCode::kUnsupportedTable, std::move(why)};
   if (std::string why = device_code_missing(trial.plugin.path(), trial.implementation.device);
       !why.empty())
-    return {ReasonCode::kUnsupportedTable, std::move(why)};
+    return {ReasonCode::kUnsupportedKernel, std::move(why)};
   const QueryResult query = trial.plugin.query(trial.implementation, problem_);
   if (query.failure) return *query.failure;
   if (query.status == ATTEST_UNSUPPORTED)
