@@ -4,13 +4,15 @@
 # (scripts/onednn.sh); without it, one implementation is left out.
 #   scripts/setup.sh          what a build needs
 #   scripts/setup.sh --tests  what the tests need, too
-#   scripts/setup.sh --all    what the check of the sources' form needs, too
+#   scripts/setup.sh --aarch64  what a build for 64-bit Arm needs, too (scripts/aarch64.sh calls it)
+#   scripts/setup.sh --all    what the check of the sources' form and all the rest needs, too
 # Exit codes: 0 if everything is there; 4 if something is missing and could not be installed (the
 # message says what to do).
 set -euo pipefail
 
 # need: `build` and `tests` must be there (`tests` with --tests or --all only). `option`, `extra`
-# (with --tests or --all) and `all` (with --all) are installed if apt knows them.
+# (with --tests or --all), `arm` (with --aarch64 or --all) and `all` (with --all) are installed if
+# apt knows them.
 # probe: a command, a header below an include folder, any file beside one (../), or a module of
 # Python (import:).
 # package           probe                      need   why
@@ -42,6 +44,8 @@ libbenchmark-tools  ../share/benchmark/compare.py  extra  reads reports of Googl
 python3-scipy       ../lib/python3/dist-packages/scipy/version.py  extra  statistics for it
 ccache              ccache                     option compiles only what has changed
 duktape             duk                        extra  tests the rule of the page
+g++-aarch64-linux-gnu aarch64-linux-gnu-g++    arm    compiles for 64-bit Arm
+qemu-user           qemu-aarch64               arm    runs what was compiled for it
 chromium            chromium                   all    opens the page of a report
 chromium-driver     chromedriver               all    drives it
 python3-yaml        ../lib/python3/dist-packages/yaml/__init__.py  all  reads CI recipes
@@ -77,16 +81,17 @@ found() {  # found PROBE
 }
 
 missing=() reasons=() extra=()
-find_missing() {  # find_missing TESTS(0|1) ALL(0|1)
+find_missing() {  # find_missing TESTS(0|1) ALL(0|1) ARM(0|1)
   local package probe need why
   while read -r package probe need why; do
     case $need in
       tests | extra) (($1)) || continue ;;
       all) (($2)) || continue ;;
+      arm) (($3)) || continue ;;
     esac
     if [[ -z $package ]] || found "$probe"; then continue; fi
     case $need in
-      extra | option | all) extra+=("$package") ;;
+      extra | option | all | arm) extra+=("$package") ;;
       *) missing+=("$package") ;;
     esac
     reasons+=("$(printf '  %-20s %s' "$package" "$why")")
@@ -110,12 +115,13 @@ install_all() { apt_get install -y --no-install-recommends "${missing[@]}" >"$lo
 stop() { printf '%s\n' "setup: $1" "${@:2}" >&2; exit 4; }
 
 main() {
-  local tests=0 all=0 package
+  local tests=0 all=0 arm=0 package
   case ${1:-} in
     --tests) tests=1 ;;
-    --all) tests=1 all=1 ;;
+    --aarch64) arm=1 ;;
+    --all) tests=1 all=1 arm=1 ;;
   esac
-  find_missing "$tests" "$all"
+  find_missing "$tests" "$all" "$arm"
   if ((${#missing[@]} + ${#extra[@]} == 0)); then return 0; fi
 
   if ! command -v apt-get >/dev/null; then

@@ -19,7 +19,7 @@ new_machine() {
     ln -s "$(type -P $tool)" "$machine/bin/$tool"
   done
   for tool in g++ cmake ninja pkg-config git ccache clang-format-19 clang-tidy-19 groff zsh fish \
-    chromium chromedriver duk; do
+    chromium chromedriver duk aarch64-linux-gnu-g++ qemu-aarch64; do
     stand_in $tool :
   done
   for header in benchmark/benchmark.h nlohmann/json.hpp CLI/CLI.hpp fmt/core.h eigen3/Eigen/Core \
@@ -89,6 +89,11 @@ expect "the check of sources is not for --tests" 0 "apt-get install" \
   'recommends libgtest-dev$' --tests
 expect "the check of sources is for --all" 0 "apt-get install" \
   'recommends libgtest-dev clang-format-19$' --all
+
+new_machine 0; lose bin/qemu-aarch64
+expect "emulation is not for --tests" 0 "" '^$' --tests
+expect "emulation is for 64-bit Arm" 0 "apt-get install" 'recommends qemu-user$' --aarch64
+expect "emulation is for --all" 0 "apt-get install" 'recommends qemu-user$' --all
 
 new_machine 0; lose bin/g++ bin/ninja include/lzf.h include/valijson
 expect "root, some missing: one call with only these" 0 "apt-get install" \

@@ -209,7 +209,10 @@ __attribute__((target("arch=armv8.2-a+fp16"))) double run_neon_fp16(int64_t roun
 }
 
 __attribute__((target("arch=armv8.2-a+bf16"))) double run_neon_bf16(int64_t rounds) {
-  const bfloat16x8_t one = vreinterpretq_bf16_u16(vdupq_n_u16(kOneBf16));
+  uint16x8_t bits = vdupq_n_u16(kOneBf16);
+  // Not a constant to the compiler: g++ 12 writes a vector of ones of bf16 as one of fp16.
+  __asm__("" : "+w"(bits));
+  const bfloat16x8_t one = vreinterpretq_bf16_u16(bits);
   float32x4_t sum[kChains];
   for (int chain = 0; chain < kChains; ++chain) sum[chain] = vdupq_n_f32(float(chain + 1));
   for (int64_t round = 0; round < rounds; ++round) {

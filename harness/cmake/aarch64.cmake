@@ -1,0 +1,31 @@
+# Toolchain of the preset aarch64: builds for 64-bit Arm on another machine, with what
+# scripts/aarch64.sh sets up. -march is that of a Jetson Orin's Cortex-A78AE.
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_SYSTEM_PROCESSOR aarch64)
+set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
+set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
+set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)
+set(CMAKE_C_FLAGS_INIT -march=armv8.2-a+fp16+dotprod)
+set(CMAKE_CXX_FLAGS_INIT -march=armv8.2-a+fp16+dotprod)
+
+get_filename_component(ATTEST_ARM64 ${CMAKE_CURRENT_LIST_DIR}/../../build/arm64 ABSOLUTE)
+if(NOT EXISTS ${ATTEST_ARM64}/packages)
+  message(FATAL_ERROR "${ATTEST_ARM64} is not there: scripts/aarch64.sh sets it up")
+endif()
+# Packages from that folder alone; programs of this machine.
+set(CMAKE_FIND_ROOT_PATH ${ATTEST_ARM64})
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+foreach(kind LIBRARY INCLUDE PACKAGE)
+  set(CMAKE_FIND_ROOT_PATH_MODE_${kind} ONLY)
+endforeach()
+set(ENV{PKG_CONFIG_SYSROOT_DIR} ${ATTEST_ARM64})
+set(ENV{PKG_CONFIG_LIBDIR}
+  ${ATTEST_ARM64}/usr/lib/aarch64-linux-gnu/pkgconfig:${ATTEST_ARM64}/usr/share/pkgconfig)
+# Not the compiler's own, which no program would find there when it runs.
+set(OpenMP_gomp_LIBRARY ${ATTEST_ARM64}/usr/lib/aarch64-linux-gnu/libgomp.so.1 CACHE FILEPATH "")
+# Libraries that libraries of packages need.
+foreach(kind EXE SHARED MODULE)
+  set(CMAKE_${kind}_LINKER_FLAGS_INIT
+    -Wl,-rpath-link,${ATTEST_ARM64}/usr/lib/aarch64-linux-gnu)
+endforeach()
+set(CMAKE_CROSSCOMPILING_EMULATOR ${ATTEST_ARM64}/run)
