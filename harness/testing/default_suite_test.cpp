@@ -183,6 +183,44 @@ TEST(DefaultSuite, FailsWhatDeclaresMoreThanItComputes) {
   expect_all_bugs_caught("liars.so", found);
 }
 
+// Kernels that are right in each feature may be wrong where two of them meet. Each case that pairs
+// features fails a kernel that every other tiny case passes.
+TEST(DefaultSuite, HasABugOfItsOwnForEachPairOfFeatures) {
+  const std::map<std::string, std::string> kOwnCases = {
+      {"pair_none", ""},
+      {"pair_alibi_of_key_head", "tiny/gqa_alibi"},
+      {"pair_sink_of_key_head", "tiny/gqa_sinks_mask"},
+      {"pair_mask_at_the_band", "tiny/window_mask"},
+      {"pair_window_left_zero", "tiny/window_from_diagonal"},
+      {"pair_bias_dense", "tiny/bias_strides"},
+      {"pair_bias_aligned", "tiny/bias_unaligned"},
+      {"pair_lse_dense", "tiny/lse_strides"},
+      {"pair_order_of_packed", "tiny/varlen_order"},
+      {"pair_order_of_first", "tiny/order_of_sequences"},
+      {"pair_pages_in_powers", "tiny/gqa_pages"},
+      {"pair_diagonal_of_longest", "tiny/seq_lens_bottom_right"},
+      {"pair_head_dim_128", "tiny/head_dim_192"}};
+  Plugin plugin(
+      kPlugins + "pair_bugs.so",
+      {.executable = core::find_worker(), .cpus = "", .limits = {.threads = 2, .timeout_s = 120}});
+  const core::Suite suite = core::read_suite(ATTEST_SOURCE_DIR "/suites/default.json");
+  const core::RunOptions options = options_for(Checks::kFillsAlone, suite);
+  core::Rates rates;
+  std::map<std::string, std::string> failed;
+  for (const Case& one : suite.cases) {
+    if (!one.name.starts_with("tiny/") || one.operation != "softmax") continue;
+    const core::Problem problem = one.problem(one.dtypes.front(), 0);
+    CaseRunner runner(problem, core::print_problem(problem), {"default", one.name, "random", ""},
+                      nullptr, options, rates);
+    for (const Implementation& impl : plugin.implementations()) {
+      const bool caught = !testing::catches(runner.run(plugin, impl)).empty();
+      std::string& names = failed[impl.name];
+      if (caught) names += (names.empty() ? "" : ", ") + one.name;
+    }
+  }
+  EXPECT_EQ(failed, kOwnCases);
+}
+
 // That each shows it is seen by Steps.AreSeenWhereTheyFirstShow and scripts/mutants.sh.
 TEST(DefaultSuite, ListsTheSmallestProblemOfWhatItLeavesOut) {
   for (const auto& [name, spec] : not_in_a_minute()) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "attest.hpp"
+#include "problem_copy.hpp"
 
 namespace {
 
@@ -110,38 +111,8 @@ constexpr uint64_t kSoftmax =
     ATTEST_WITH_SEQ_LENS | ATTEST_WITH_PAGES | ATTEST_WITH_ORDER | ATTEST_WITH_PATCHES |
     ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS | ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS;
 
-/// A problem and its data as the kernel sees them, which a bug may change.
 template <class Params>
-struct Copy {
-  Copy(const attest_problem& original, void* const* given)
-      : problem(original), params(attest::params<Params>(original)) {
-    std::copy_n(original.tensor, ATTEST_ROLES, tensor.begin());
-    std::copy_n(given, ATTEST_ROLES, data.begin());
-    problem.params = &params;
-    problem.tensor = tensor.data();
-  }
-  void forget(int32_t role) {
-    tensor[role].dtype = ATTEST_NONE;
-    data[role] = nullptr;
-  }
-  void take_for_dense(int32_t role) {
-    int64_t stride = 1;
-    for (int axis = tensor[role].rank - 1; axis >= 0; --axis) {
-      if (tensor[role].dim[axis] > 1) tensor[role].stride[axis] = stride;
-      stride *= tensor[role].dim[axis];
-    }
-  }
-  void align(int32_t role) {
-    data[role] = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(data[role]) / 64 * 64);
-  }
-
-  attest_problem problem;
-  Params params;
-  std::array<attest_tensor, ATTEST_ROLES> tensor{};
-  std::array<void*, ATTEST_ROLES> data{};
-  std::vector<uint8_t> mask;
-  std::vector<int32_t> pages;
-};
+using Copy = mutants::ProblemCopy<Params>;
 
 void invert_mask(Copy<attest_softmax_params>& c) {
   if (!c.data[ATTEST_MASK]) return;
@@ -149,15 +120,15 @@ void invert_mask(Copy<attest_softmax_params>& c) {
   int64_t bytes = 1;
   for (int axis = 0; axis < spec.rank; ++axis) bytes += (spec.dim[axis] - 1) * spec.stride[axis];
   const auto* stored = static_cast<const uint8_t*>(c.data[ATTEST_MASK]);
-  for (int64_t at = 0; at < bytes; ++at) c.mask.push_back(stored[at] ? 0 : 1);
-  c.data[ATTEST_MASK] = c.mask.data();
+  for (int64_t at = 0; at < bytes; ++at) c.bytes.push_back(stored[at] ? 0 : 1);
+  c.data[ATTEST_MASK] = c.bytes.data();
 }
 
 void number_pages(Copy<attest_softmax_params>& c) {
   if (!c.data[ATTEST_PAGE_TABLE]) return;
   const int64_t entries = c.tensor[ATTEST_PAGE_TABLE].dim[0] * c.tensor[ATTEST_PAGE_TABLE].dim[1];
-  for (int32_t page = 0; page < entries; ++page) c.pages.push_back(page);
-  c.take_for_dense(ATTEST_PAGE_TABLE), c.data[ATTEST_PAGE_TABLE] = c.pages.data();
+  for (int32_t page = 0; page < entries; ++page) c.integers.push_back(page);
+  c.take_for_dense(ATTEST_PAGE_TABLE), c.data[ATTEST_PAGE_TABLE] = c.integers.data();
 }
 
 void spoil(Bug bug, Copy<attest_softmax_params>& c) {
