@@ -2,7 +2,8 @@
 # Checks that dependencies point one way. A folder of harness/core includes only itself and the
 # folders before it in the list below. The core names no implementation, suite or report. Adapters
 # include the core, implementations only the contract, reports only records and statistics. No two
-# components include each other, directly or through others.
+# components include each other, directly or through others. The fills of softmax attention and the
+# code that counts their events do not include each other.
 # usage: layering.sh SOURCE_DIR      prints each violation as file:line; exit code 1 if there is any
 set -euo pipefail
 cd "$1"
@@ -26,6 +27,12 @@ for folder in "${folders[@]}"; do
       report "$folder may include only core/($allowed)" || true
   fi
 done
+
+softmax=harness/core/operations/softmax
+includes $softmax/events | grep -E '"core/operations/softmax/(closed_form|fills)/' |
+  report "events are counted by code that does not know the fills" || true
+includes $softmax/closed_form $softmax/fills | grep '"core/operations/softmax/events/' |
+  report "fills do not know how events are counted" || true
 
 includes harness/core | grep -E '"([^"]*/)?(impls|suites|reports|cli|adapters)/|"\.\./' |
   report "the core includes nothing that is built on it" || true

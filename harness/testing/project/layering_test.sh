@@ -45,6 +45,13 @@ expect harness/core/tensor/a.hpp:2 harness/core/tensor/a.hpp '' '#include "core/
 expect harness/core/tensor/a.hpp:1 harness/core/tensor/a.hpp '  #  include "core/run/runner.hpp"'
 softmax=harness/core/operations/softmax/s.cpp
 expect $softmax:1 $softmax '#include "core/inputs/points.hpp"'
+softmax=harness/core/operations/softmax
+expect $softmax/events/e.cpp:1 $softmax/events/e.cpp \
+  '#include "core/operations/softmax/fills/wild.hpp"'
+expect $softmax/events/e.cpp:1 $softmax/events/e.cpp \
+  '#include "core/operations/softmax/closed_form/tiles.hpp"'
+expect $softmax/fills/f.cpp:1 $softmax/fills/f.cpp \
+  '#include "core/operations/softmax/events/shape.hpp"'
 expect harness/core/judge/b.cpp:1 harness/core/judge/b.cpp '#include "core/nowhere/x.hpp"'
 expect harness/core/run/c.cpp:1 harness/core/run/c.cpp '#include "cli/table.hpp"'
 expect harness/core/run/c.cpp:1 harness/core/run/c.cpp '#include "../../impls/flash_cpu.hpp"'

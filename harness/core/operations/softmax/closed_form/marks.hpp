@@ -11,14 +11,13 @@
 #include <utility>
 #include <vector>
 
-namespace attest::core {
+#include "core/operations/softmax/closed_form/tiles.hpp"
 
-/// The tile sizes at whose edges keys are watched, those that most kernels have first.
-inline constexpr int64_t kTileSizes[] = {64, 16, 128, 32, 256};
+namespace attest::core {
 
 class Marks {
  public:
-  static constexpr int64_t kMost = 96, kFirstTile = 16;
+  static constexpr int64_t kMost = 96, kFirstTile = kLeastTile;
   /// The marks of an interval of `length` keys, at most `most`, numbered in the order of their
   /// positions. Of more than two tiles of kFirstTile keys, only position 0 is a mark in the first
   /// one, so that it has room for the other codes.

@@ -5,6 +5,8 @@
 #include <functional>
 #include <numeric>
 
+#include "core/operations/softmax/closed_form/tiles.hpp"
+
 namespace attest::core {
 namespace {
 
@@ -14,15 +16,6 @@ constexpr double kFreeSoftcap = 46;  // from which on scores have nearly all lea
 constexpr int64_t kFewQueries = 16;  // behind a long cache, so few queries see nearly the same keys
 // Rows that do not see all keys, and rows of BIAS: up to so many are dealt to.
 constexpr int64_t kMostDealt = 1024;
-
-// Of a grid window or a patch, its first key; else that of the sequence.
-int64_t first_tile_begin(const attest_softmax_params& p, int64_t i, int64_t length_q,
-                         int64_t length_kv) {
-  if (p.grid_height <= 0 && p.patch_size <= 0) return 0;
-  attest_softmax_params whole = p;
-  whole.window_left = whole.window_right = -1;
-  return visible_keys(whole, i, length_q, length_kv).begin;
-}
 
 }  // namespace
 

@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <optional>
 
-#include "core/operations/softmax/events/shape.hpp"
+#include "core/operations/softmax/closed_form/tiles.hpp"
 #include "core/operations/softmax/fills/wild_elements.hpp"
 #include "core/operations/softmax/golden/row_plan.hpp"
 
@@ -18,23 +19,19 @@ constexpr int64_t kFirstScoreChannel = 1, kScoreChannels = 5, kFirstValueChannel
 
 enum class End { kFirst, kLast };
 
-// The number of tile sizes of which a row sees at least two tiles.
-size_t sizes_of_two_tiles(Interval keys, int64_t origin) {
+// The number of tile sizes of which a row sees at least two tiles. `begin`: of the first tile.
+size_t sizes_of_two_tiles(Interval keys, int64_t begin) {
   if (keys.size() == 0) return 0;
   return size_t(std::ranges::count_if(
-      kEventTiles, [&](int64_t tile) { return tiles_of(keys, origin, tile).count() >= 2; }));
+      kTileSizes, [&](int64_t size) { return end_tiles(keys, begin, size).differ(); }));
 }
 
 // The keys of a row's interval that are in its first or last tile of the smallest size.
 Interval end_tile(const attest_softmax_params& p, const Geometry& geometry, int64_t b, int64_t row,
                   End end) {
-  const Interval keys = geometry.keys(b, row);
-  const int64_t size = kEventTiles.front(),
-                origin = tile_origin(p, row, geometry.length_q(b), geometry.length_kv(b));
-  const TileRange tiles = tiles_of(keys, origin, size);
-  if (end == End::kFirst)
-    return {keys.begin, std::min(keys.end, origin + (tiles.first + 1) * size)};
-  return {std::max(keys.begin, origin + tiles.last * size), keys.end};
+  const int64_t begin = first_tile_begin(p, row, geometry.length_q(b), geometry.length_kv(b));
+  const EndTiles tiles = end_tiles(geometry.keys(b, row), begin, kLeastTile);
+  return end == End::kFirst ? tiles.first : tiles.last;
 }
 
 class WildEnds {
@@ -279,13 +276,13 @@ std::vector<int64_t> end_rows(const Problem& problem, const Geometry& geometry, 
   const auto& p = problem.as<attest_softmax_params>();
   const int64_t length_q = geometry.length_q(b), length_kv = geometry.length_kv(b);
   const std::array<int64_t, 4> marked = marked_places(length_q);
-  std::array<std::vector<int64_t>, kEventTiles.size() + 1> rows;  // by sizes_of_two_tiles
+  std::array<std::vector<int64_t>, std::size(kTileSizes) + 1> rows;  // by sizes_of_two_tiles
   for (int64_t i = 0; i < length_q; ++i)
     if (std::ranges::find(marked, i) == marked.end())
-      rows[sizes_of_two_tiles(geometry.keys(b, i), tile_origin(p, i, length_q, length_kv))]
+      rows[sizes_of_two_tiles(geometry.keys(b, i), first_tile_begin(p, i, length_q, length_kv))]
           .push_back(i);
   std::vector<int64_t> chosen;
-  for (size_t sizes = kEventTiles.size(); sizes > 0; --sizes)
+  for (size_t sizes = std::size(kTileSizes); sizes > 0; --sizes)
     for (size_t n = 0; n < rows[sizes].size() && chosen.size() < kEndRows; ++n)
       // From both sides in turn
       chosen.push_back(n % 2 == 0 ? rows[sizes][rows[sizes].size() - 1 - n / 2]
