@@ -254,29 +254,11 @@ void AlibiRows::move_plain(Interval keys) {
   for (; plain_at_.begin < keys.begin; ++plain_at_.begin) change(plain_at_.begin, -1);
 }
 
-// Sum of p^power over the far keys whose p is below `least`: of a group that gets there, as many as
-// fade away from then on, on both sides of the diagonal. The row sees `span` places further than
-// the nearest.
-double AlibiRows::faded(int64_t group, const Partial& row, int64_t keys, int64_t span, double least,
-                        int power) const {
-  const double sides = p_.window_right == 0 ? 1 : 2, bound = std::pow(least, power);
-  double sum = 0;
-  for (size_t g = 0; g < groups_; ++g) {
-    const double p =
-        std::exp(scores_.score[size_t(group) * groups_ + g] - top_[size_t(group)]) / row.total;
-    if (plain_groups_[g] <= 0 || p * std::exp(-slope_ * double(span)) >= least) continue;
-    const double tail = sides * std::pow(std::min(p, least), power) /
-                        std::max(1 - std::exp(-slope_ * power), 1e-12);
-    sum += plain_groups_[g] / double(keys) * std::min(tail, double(keys) * bound);
-  }
-  return std::min(sum, 1.0);
-}
-
-// How many keys of a row have a p below `least`, if each group stands evenly in what it sees.
-double AlibiRows::keys_below(int64_t group, int64_t place, double total, double least) const {
+// The keys of a row that have a p below `least`, if each group stands evenly in what it sees.
+AlibiRows::Below AlibiRows::below(int64_t group, int64_t place, double total, double least) const {
   const Interval seen = book_.geometry().keys(b_, place);
   const int64_t p = book_.geometry().diagonal(b_, place), nearest = nearest_place(place);
-  double count = 0;
+  Below sums;
   for (size_t g = 0; g < groups_; ++g) {
     const double largest =
         std::exp(scores_.score[size_t(group) * groups_ + g] - top_[size_t(group)]) / total;
@@ -285,34 +267,43 @@ double AlibiRows::keys_below(int64_t group, int64_t place, double total, double 
     const double from = largest < least ? 0
                         : slope_ > 0    ? std::log(largest / least) / slope_ + double(nearest)
                                         : kInfinity;
-    const double before = std::clamp(double(p + 1 - seen.begin) - from, 0.0, double(seen.size())),
-                 after = std::clamp(double(seen.end - p) - from, 0.0, double(seen.size()));
-    count += plain_groups_[g] * std::min((before + after) / double(seen.size()), 1.0);
+    const double first = std::min(largest, least), share = plain_groups_[g] / double(seen.size());
+    // Sum of (first e^(-slope n))^power over n = 0 .. count - 1
+    const auto fading = [&](double power, double count) {
+      const double rate = slope_ * power;
+      return std::pow(first, power) *
+             (rate > 0 ? std::expm1(-rate * count) / std::expm1(-rate) : count);
+    };
+    for (const int64_t side : {p + 1 - seen.begin, seen.end - p}) {
+      const double count = std::clamp(double(side) - from, 0.0, double(seen.size()));
+      sums.keys += share * count;
+      sums.p += share * fading(1, count);
+      sums.p2 += share * fading(2, count);
+    }
   }
-  return count;
+  return sums;
 }
 
 void AlibiRows::finish(int64_t place, int64_t group, const Partial& partial, const Row& row) {
   const Interval seen = book_.geometry().keys(b_, place);
-  const int64_t p = book_.geometry().diagonal(b_, place);
   move_plain(seen);
   const auto keys = int64_t(plain_count_);
   std::vector<double> o(static_cast<size_t>(p_.head_dim_v)),
       sigma(o.size(), model_.element_sigma({}, 0));
   if (keys == 0 || partial.total <= 0) return row(place, o.data(), sigma.data(), -kInfinity, 0);
-  const int64_t nearest = nearest_place(place),
-                span = std::max(p - seen.begin, seen.end - 1 - p) - nearest;
+  const int64_t nearest = nearest_place(place);
   const double total = partial.total, total2 = total * total,
                lse = top_[size_t(group)] - slope_ * double(nearest) + std::log(total);
   const double kappa = model_.kappa(partial.largest, lse), eta = model_.eta_p * kappa,
                theta = model_.theta;
-  const double gone = faded(group, partial, keys, span, model_.unsummed_below(kappa, keys), 1);
+  const double gone =
+      std::min(below(group, place, total, model_.unsummed_below(kappa, keys)).p, 1.0);
   const double flush_below = model_.flush_below * (1 + model_.flush_apart) * kappa;
-  const double flushed2 = flush_below > 0 ? faded(group, partial, keys, span, flush_below, 2) : 0;
+  const Below flushed = flush_below > 0 ? below(group, place, total, flush_below) : Below();
   const SigmaModel::Flushing flushing = model_.flushing(kappa, keys);
   const double cut_keys = flushing.cut > 0 && flushing.below > flushing.gone
-                              ? keys_below(group, place, total, flushing.below) -
-                                    keys_below(group, place, total, flushing.gone)
+                              ? below(group, place, total, flushing.below).keys -
+                                    below(group, place, total, flushing.gone).keys
                               : 0;
   // (x + y)^2 <= 2 x^2 + 2 y^2: what one code has on both sides errs alike.
   const double p2 = partial.p2 / total2, sides = double(partial.sides);
@@ -327,8 +318,9 @@ void AlibiRows::finish(int64_t place, int64_t group, const Partial& partial, con
     // Their values are those of any keys: a mean, and what is random about them.
     const double mean = plain_v_[e] / plain_count_, mean_square = plain_v2_[e] / plain_count_,
                  spread = std::max(mean_square - mean * mean, 0.0),
-                 lost = flushed2 * std::max(plain_v2_[e], 0.0) / plain_count_ +
-                        flushing.cut * flushing.cut * cut_keys * (cut_keys * mean * mean + spread);
+                 together = (flushed.p + flushing.cut * cut_keys) * mean,
+                 apart = (flushed.p2 + flushing.cut * flushing.cut * cut_keys) * spread,
+                 lost = together * together + apart;
     const double lone = moved(o[e], sum(kE2V2, e), sum(kE2V, e), partial.e2);
     const double shared = moved(o[e], sum(kShared2, e), sum(kShared1, e), partial.shared);
     sigma[e] =

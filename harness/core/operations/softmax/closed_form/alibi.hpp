@@ -50,6 +50,10 @@ class AlibiRows {
            mean_dot = 0, at_cap = 0, largest = 0;
     int sides = 0;
   };
+  // Keys of a row whose p is below a bound: their number, and the sums of p and p^2.
+  struct Below {
+    double keys = 0, p = 0, p2 = 0;
+  };
   // One key code on one side of a row.
   struct CodeSums {
     std::vector<double> v;  // [width]: sum p v
@@ -70,9 +74,7 @@ class AlibiRows {
   void backward_to(int64_t p, Side& side, int64_t& at) const;
   void finish(int64_t place, int64_t group, const Partial& partial, const Row& row);
   void move_plain(Interval keys);
-  double faded(int64_t group, const Partial& row, int64_t keys, int64_t span, double least,
-               int power) const;
-  double keys_below(int64_t group, int64_t place, double total, double least) const;
+  Below below(int64_t group, int64_t place, double total, double least) const;
 
   const Codebook& book_;
   const attest_softmax_params& p_;

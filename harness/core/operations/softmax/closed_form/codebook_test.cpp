@@ -538,7 +538,7 @@ TEST(Codebook, FarKeysLoseHalfAStepEachIfTruncated) {
                },
                {{ATTEST_ALIBI_SLOPES, {}}});
   const auto full = softmax_golden(c.problem, c.tensors), closed = c.golden();
-  for (const DType dtype : {ATTEST_F16, ATTEST_F8E5M2}) {
+  for (const DType dtype : {ATTEST_F16, ATTEST_F8E5M2, ATTEST_F8E4M3}) {
     const SoftmaxArithmetic cut{.probability = dtype, .ways = ATTEST_P_TRUNCATED};
     const Expectations mine(*closed, cut, ATTEST_O), theirs(*full, cut, ATTEST_O);
     double least = 1, most = 0;
@@ -548,7 +548,7 @@ TEST(Codebook, FarKeysLoseHalfAStepEachIfTruncated) {
         most = std::max(most, mine.sigma.at(row)[e] / sigma[e]);
       }
     EXPECT_GT(least, 0.6) << dtype_name(dtype);
-    EXPECT_LT(most, 3) << dtype_name(dtype);
+    EXPECT_LT(most, dtype == ATTEST_F8E4M3 ? 5 : 3.5) << dtype_name(dtype);
   }
 }
 
