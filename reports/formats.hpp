@@ -17,8 +17,8 @@ struct Format {
   std::string_view extension;   // ".md": files that end so are of this format
   std::string_view summary;     // for --help
   std::string (*print)(const Input& input, const Style& style);
-  bool has_parts = false;          // shows histories and comparisons where the input has them
-  bool has_axes = false;           // shows coverage: what records and attest's own suites vary
+  bool has_parts = false;  // shows histories, comparisons and projections where there are any
+  bool has_axes = false;   // shows coverage: what records and attest's own suites vary
   size_t most_records = SIZE_MAX;  // that it shows; of the others it takes what input.left_out has
 };
 

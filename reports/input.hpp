@@ -9,6 +9,7 @@
 #include "reports/compare/comparison.hpp"
 #include "reports/history/history.hpp"
 #include "reports/left_out.hpp"
+#include "reports/projection/projected.hpp"
 
 namespace attest::reports {
 
@@ -18,8 +19,9 @@ struct Input {
   std::vector<std::string> warnings;     // sentences; see warnings_of
   std::vector<CaseHistory> histories;    // of the series of their records, where an index is given
   std::optional<Comparison> comparison;  // with an earlier build, where one is given
-  std::vector<OperationAxes> axes;       // of this attest, to say what records never touch
-  SeenAxes suites;                       // of the problems of attest's own suites, where known
+  std::optional<ProjectionTarget> projection;  // to a board, where one is asked for
+  std::vector<OperationAxes> axes;             // of this attest, to say what records never touch
+  SeenAxes suites;  // of the problems of attest's own suites, where known
 };
 
 /// Results files as one input. A run that several files hold counts once: of records that are in

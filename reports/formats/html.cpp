@@ -16,6 +16,7 @@
 #include "reports/html/comparison_section.hpp"
 #include "reports/html/history_section.hpp"
 #include "reports/html/page_data.hpp"
+#include "reports/html/projection_section.hpp"
 #include "reports/machine.hpp"
 #include "reports/shown.hpp"
 #include "reports/summary.hpp"
@@ -120,12 +121,14 @@ std::string page_head(const Input& input, size_t left_out, size_t data_bytes) {
   return text;
 }
 
-/// The parts of the page; comparison and history stand where body.html has its place for them.
+/// The parts of the page; those that not every page has stand where body.html has a place for them.
 std::string body_of(const Input& input) {
-  constexpr std::string_view kPlace = "<!-- comparison and history -->\n";
+  constexpr std::string_view kPlace = "<!-- comparison, history and projection -->\n";
   std::string body(html::kBody), made;
   if (input.comparison) made = html::comparison_section(*input.comparison);
   made += html::history_section(input.histories);
+  if (input.projection)
+    made += html::projection_section(project_all(input.runs, *input.projection));
   return body.replace(body.find(kPlace), kPlace.size(), made);
 }
 

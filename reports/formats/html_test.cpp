@@ -11,12 +11,14 @@
 #include "reports/formats/printers.hpp"
 #include "reports/html/assets.hpp"
 #include "reports/shown.hpp"
+#include "reports/testing/count.hpp"
 #include "reports/testing/golden.hpp"
 #include "reports/testing/records.hpp"
 
 namespace attest::reports {
 namespace {
 
+using attest::testing::count;
 using nlohmann::json;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -24,12 +26,6 @@ using ::testing::Not;
 /// The page without Vega: what is in it is our own.
 std::string page() { return print_html(attest::testing::golden_input(), {.charts = false}); }
 std::string page_with_charts() { return print_html(attest::testing::golden_input(), {}); }
-
-size_t count(const std::string& text, const std::string& part) {
-  size_t found = 0;
-  for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; ++at) ++found;
-  return found;
-}
 
 json data_of(const std::string& page) {
   const std::string begin = "<script type=\"application/json\" id=\"data\">";

@@ -15,6 +15,7 @@
 #include "reports/history/history_text.hpp"
 #include "reports/machine.hpp"
 #include "reports/patterns.hpp"
+#include "reports/projection/projection_text.hpp"
 #include "reports/scaling/scaling_tables.hpp"
 #include "reports/summary.hpp"
 #include "reports/table.hpp"
@@ -226,8 +227,24 @@ Part history_part(const std::vector<CaseHistory>& all) {
   return part;
 }
 
-/// How implementations scale, the steps of histories, the verdicts of each suite of each run, and
-/// the reasons.
+/// Times of a board that was not measured.
+Part projection_part(const Projected& projected) {
+  Part part{projected_title(projected), head(projected_columns()), {}, true};
+  for (const ProjectedFile& one : projected.files)
+    for (const Projection& each : one.projections) {
+      std::vector<std::string> cells = projected_cells(each);
+      for (std::string& cell : cells) cell = prose(cell);
+      part.rows.push_back(row(cells));
+    }
+  if (part.rows.empty()) part.head.clear();
+  part.rows.emplace_back("\n");
+  for (const std::string& remark : projected_remarks(projected))
+    part.rows.push_back(fmt::format("- {}\n", prose(remark)));
+  return part;
+}
+
+/// How implementations scale, the steps of histories, projected times, the verdicts of each suite
+/// of each run, and the reasons.
 std::vector<Part> parts_of(const Input& input) {
   std::vector<Part> parts;
   for (const Results& run : input.runs)
@@ -235,6 +252,8 @@ std::vector<Part> parts_of(const Input& input) {
       parts.push_back(scaling_part(table, of_run(input, run)));
   if (input.comparison) parts.push_back(comparison_part(*input.comparison));
   if (!input.histories.empty()) parts.push_back(history_part(input.histories));
+  if (input.projection)
+    parts.push_back(projection_part(project_all(input.runs, *input.projection)));
   for (const Results& run : input.runs) {
     std::vector<const Record*> all;
     for (const Record& r : run.records) all.push_back(&r);

@@ -445,6 +445,18 @@ def look_at_energy(browser, page, folder, axe, has_vega):
     check_access(browser, page, axe)
 
 
+def look_at_projection(browser):
+    """Each projected time says so, and its ink is not that of the measured time beside it."""
+    assert browser.find_element(By.CSS_SELECTOR, "a[href='#projection']").is_displayed()
+    shown = browser.find_elements(By.CSS_SELECTOR, "#projection > .scroll tbody tr")
+    assert len(shown) == 2, len(shown)
+    for row in shown:
+        measured, projected = row.find_elements(By.TAG_NAME, "td")[2:4]
+        assert projected.text.startswith("PROJECTION "), projected.text
+        inks = [cell.value_of_css_property("color") for cell in (measured, projected)]
+        assert inks[0] != inks[1], inks
+
+
 def look_at_history(browser, page, folder, axe):
     """The line of the one case that became slower; a page without an index has no such part."""
     link = "a[href='#history']"
@@ -462,6 +474,7 @@ def look_at_history(browser, page, folder, axe):
     word = pictures[0].find_element(By.TAG_NAME, "text")
     assert word.text == "commit12" and word.is_displayed(), word.text
     assert "+10.0 %" in part.find_element(By.TAG_NAME, "tbody").text
+    look_at_projection(browser)
     look(browser, page, os.path.join(folder, "history"))
     check_access(browser, page, axe)
 

@@ -22,10 +22,6 @@ std::string table_of(const std::string& caption, const std::vector<const Compare
                       comparison_columns(), rows);
 }
 
-std::string opened(const std::string& title, const std::string& content) {
-  return fmt::format("<details><summary>{}</summary>\n{}</details>\n", xml(title), content);
-}
-
 std::string list(const std::string& title, const std::vector<std::string>& names) {
   if (names.empty()) return {};
   std::string items;

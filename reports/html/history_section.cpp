@@ -153,8 +153,7 @@ std::string others(const std::vector<const CaseHistory*>& all) {
   std::string title = fmt::format("Series without a picture: {}", all.size());
   if (all.size() > kMostHistoryRows)
     title += fmt::format(", of which the first {} are listed", kMostHistoryRows);
-  return fmt::format("<details><summary>{}</summary>\n{}</details>\n", title,
-                     static_table(title, {"series", "time", "memory", "error"}, rows));
+  return opened(title, static_table(title, {"series", "time", "memory", "error"}, rows));
 }
 
 }  // namespace

@@ -4,18 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "reports/testing/count.hpp"
 #include "reports/testing/slower_series.hpp"
 
 namespace attest::reports::html {
 namespace {
 
+using attest::testing::count;
 using ::testing::HasSubstr;
-
-size_t count(const std::string& text, const std::string& part) {
-  size_t found = 0;
-  for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; ++at) ++found;
-  return found;
-}
 
 TEST(HistorySection, IsLinesWithSteps) {
   EXPECT_EQ(history_section({}), "");

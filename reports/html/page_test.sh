@@ -17,7 +17,7 @@ rm -f "$folder/history.sqlite"
 "$build/bin/attest" history add "$folder"/history_??.jsonl --index "$folder/history.sqlite" \
   >"$folder/history.txt"
 "$build/bin/attest" report "$folder/history_20.jsonl" --history "$folder/history.sqlite" \
-  --no-charts -o "$folder/history.html"
+  --project orin-agx64-maxn --no-charts -o "$folder/history.html"
 "$build/bin/attest" report "$folder/scaling.jsonl" --no-charts -o "$folder/scaling.html"
 "$build/bin/attest" report "$folder/energy.jsonl" -o "$folder/energy.html"
 "$build/bin/attest" report "$folder/tokens.jsonl" --no-charts -o "$folder/tokens.html"

@@ -1,4 +1,5 @@
-// The colours of the charts: every reader tells them apart, on light and on dark ground.
+// The colours of the charts and of projected times: every reader tells them apart, on light and on
+// dark ground.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -89,6 +90,12 @@ Colour colour_of(const std::string& name, bool dark) {
   return parse(std::string(style.substr(style.find('#', at), 7)));
 }
 
+// Web Content Accessibility Guidelines 2.1: the ratio of relative luminances.
+double contrast(const Colour& a, const Colour& b) {
+  const double first = dot(kXyz[1], a) + 0.05, second = dot(kXyz[1], b) + 0.05;
+  return std::max(first, second) / std::min(first, second);
+}
+
 // The colours of the charts' marks.
 std::vector<Colour> palette(bool dark) {
   std::vector<Colour> colours;
@@ -113,12 +120,19 @@ TEST(Palette, TheMeasureKnowsColoursThatLookAlike) {
 // Web Content Accessibility Guidelines 2.1, 1.4.11: at least 3 to 1. Small marks look dim on dark
 // ground, so there it is what text needs: 4.5 to 1.
 TEST(Palette, StandsOutFromLightAndDarkGround) {
+  for (const bool dark : {false, true})
+    for (const Colour& colour : palette(dark))
+      EXPECT_GE(contrast(colour, colour_of("ground", dark)), dark ? 4.5 : 3) << dark;
+}
+
+// The ink of what was measured is that of the text.
+TEST(Palette, ProjectedTimesHaveAnInkOfTheirOwn) {
+  EXPECT_NE(kStyle.find(".projected { color: var(--projected); font-style: italic; }"),
+            kStyle.npos);
   for (const bool dark : {false, true}) {
-    for (const Colour& colour : palette(dark)) {
-      const double first = dot(kXyz[1], colour) + 0.05;
-      const double second = dot(kXyz[1], colour_of("ground", dark)) + 0.05;
-      EXPECT_GE(std::max(first, second) / std::min(first, second), dark ? 4.5 : 3) << dark;
-    }
+    const Colour projected = colour_of("projected", dark);
+    EXPECT_GE(contrast(projected, colour_of("ground", dark)), 4.5) << "text, as 1.4.3 asks";
+    EXPECT_GE(least_distance({projected, colour_of("ink", dark)}), 18);
   }
 }
 

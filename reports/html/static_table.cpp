@@ -24,4 +24,8 @@ std::string static_table(const std::string& caption, const std::vector<std::stri
       xml(caption), table_row(head, "th"), rows);
 }
 
+std::string opened(const std::string& title, const std::string& content) {
+  return fmt::format("<details><summary>{}</summary>\n{}</details>\n", xml(title), content);
+}
+
 }  // namespace attest::reports::html

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "reports/projection/gpu.hpp"
 #include "reports/table.hpp"
 
@@ -44,7 +46,10 @@ Basis basis_of(const core::Record& record, const core::Results& file) {
   } else {
     basis.bound.bound = bound_of(*record.roofline);
   }
-  if (basis.bound.bound) basis.share = basis.bound.bound->ns / record.time->median_ns;
+  if (!basis.bound.bound) return basis;
+  basis.share = basis.bound.bound->ns / record.time->median_ns;
+  if (!std::isfinite(basis.share) || basis.share <= 0)
+    return none("its time or its limit is no finite number above 0");
   if (basis.share > 1)
     return none(
         fmt::format("it took {:.0f} % of the least time that {} allow: they are not its "

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "reports/projection/gpu.hpp"
 #include "reports/projection/rates.hpp"
@@ -66,7 +67,12 @@ Projection project(const core::Record& record, const core::Results& file, const 
   projection.bound = there.bound;
   projection.why = refusal(projection, there, board);
   if (!projection.why.empty()) return projection;
-  projection.ns = there.bound->ns / projection.basis.share;
+  const double ns = there.bound->ns / projection.basis.share;
+  if (!std::isfinite(ns) || ns <= 0) {
+    projection.why = "its operations or its bytes are no finite number above 0";
+    return projection;
+  }
+  projection.ns = ns;
   if (calibration)
     if (const auto factor = calibration->factor({record.device, there.bound->reads})) {
       projection.low_ns = std::max(projection.ns / *factor, there.bound->ns);

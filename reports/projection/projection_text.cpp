@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "reports/escape.hpp"
@@ -19,24 +20,21 @@ constexpr const char* kNotMeasured =
     "No run on this board was measured. A time is the least that the board's limits allow, divided "
     "by the share of its limits that the run reached where it was measured. Peaks of the board are "
     "nominal.";
+constexpr const char* kNoIntervals =
+    "Intervals: none; --calibrate A.jsonl B.jsonl takes them from two machines that were both "
+    "measured";
 constexpr const char* kOtherKernels =
     "Kernels for sm_90 use instructions that sm_87 lacks: where a plugin has both, measure with "
     "ATTEST_CUDA_CAPABILITY=80 to project what an Orin would run.";
-
-std::string title_of(const Projected& projected) {
-  return fmt::format("{} to {}: {}, power mode {}", kProjection, projected.board->name,
-                     projected.board->board, projected.board->mode);
-}
 
 std::string interval(const Projection& projection) {
   if (!projection.low_ns) return {};
   return fmt::format("{} to {}", print_time(*projection.low_ns), print_time(*projection.high_ns));
 }
 
-std::string reason(const Projection& projection) {
-  return fmt::format("{:.0f} % of what {} allow, as in {} where it was measured",
-                     100 * projection.basis.share, projection.bound->limit,
-                     print_time(projection.record->time->median_ns));
+std::string share(const Projection& projection) {
+  return fmt::format("{:.0f} % of what {} allow", 100 * projection.basis.share,
+                     projection.bound->limit);
 }
 
 std::string where(const core::Results& file) { return printable(machine(file)); }
@@ -47,13 +45,6 @@ bool has_sm_90(const Projected& projected) {
   });
 }
 
-std::string interval_words(const Projected& projected) {
-  if (!projected.calibration)
-    return "Intervals: none; --calibrate A.jsonl B.jsonl takes them from two machines that were "
-           "both measured";
-  return print_calibration(*projected.calibration);
-}
-
 std::string spread_words(const std::string& kind, const Spread& spread) {
   const auto factor = spread.factor();
   return fmt::format("{}: {} case{}, measured / projected {:.2f} to {:.2f}, {}", kind,
@@ -61,6 +52,23 @@ std::string spread_words(const std::string& kind, const Spread& spread) {
                      spread.ratios.front(), spread.ratios.back(),
                      factor ? fmt::format("nine of ten within a factor of {:.2f}", *factor)
                             : std::string("too few for an interval"));
+}
+
+std::string calibration_head(const Calibration& calibration) {
+  return fmt::format("Intervals: from {} to {}, both measured", printable(calibration.from),
+                     printable(calibration.to));
+}
+
+/// A line for each kind of limit, and one for what was left out.
+std::vector<std::string> calibration_lines(const Calibration& calibration) {
+  std::vector<std::string> lines;
+  for (const auto& [kind, spread] : calibration.spreads)
+    lines.push_back(spread_words(printable(kind.name()), spread));
+  if (calibration.other_limits > 0)
+    lines.push_back(fmt::format("{} case{} left out: limits of other kinds on the two",
+                                calibration.other_limits,
+                                calibration.other_limits == 1 ? "" : "s"));
+  return lines;
 }
 
 ordered_json spread_json(const LimitKind& kind, const Spread& spread) {
@@ -76,7 +84,8 @@ ordered_json projection_json(const Projection& projection) {
   ordered_json one{{"suite", record.suite},  {"case", record.case_name}, {"dtype", record.dtype},
                    {"problem", record.spec}, {"impl", record.impl},      {"device", record.device},
                    {"repro", record.repro}};
-  if (record.time) one["measured_median_ns"] = record.time->median_ns;
+  if (record.time && std::isfinite(record.time->median_ns))
+    one["measured_median_ns"] = record.time->median_ns;
   if (projection.ns <= 0) {
     one["refused"] = projection.why;
     return one;
@@ -95,30 +104,51 @@ ordered_json projection_json(const Projection& projection) {
 
 }  // namespace
 
-size_t Projected::count() const {
-  size_t times = 0;
-  for (const ProjectedFile& one : files)
-    times += size_t(
-        std::ranges::count_if(one.projections, [](const auto& each) { return each.ns > 0; }));
-  return times;
+std::string projected_title(const Projected& projected) {
+  const BoardMode& board = *projected.target->board;
+  return fmt::format("{} to {}: {}, power mode {}", kProjection, board.name, board.board,
+                     board.mode);
+}
+
+std::vector<std::string> projected_columns() {
+  return {"case", "implementation", "measured", "on the board, PROJECTION", "interval", "why"};
+}
+
+std::vector<std::string> projected_cells(const Projection& projection) {
+  const core::Record& record = *projection.record;
+  const bool is_projected = projection.ns > 0;
+  return {case_title(record),
+          record.impl,
+          record.time ? print_time(record.time->median_ns) : std::string(),
+          is_projected ? fmt::format("{} {}", kProjection, print_time(projection.ns))
+                       : std::string("refused"),
+          interval(projection),
+          is_projected ? share(projection) : projection.why};
+}
+
+std::vector<std::string> projected_remarks(const Projected& projected) {
+  std::vector<std::string> remarks{kNotMeasured};
+  if (const auto& calibration = projected.target->calibration)
+    remarks.push_back(fmt::format("{}: {}", calibration_head(*calibration),
+                                  fmt::join(calibration_lines(*calibration), "; ")));
+  else
+    remarks.emplace_back(kNoIntervals);
+  if (has_sm_90(projected)) remarks.emplace_back(kOtherKernels);
+  return remarks;
 }
 
 std::string print_calibration(const Calibration& calibration) {
-  std::string text = fmt::format("Intervals: from {} to {}, both measured",
-                                 printable(calibration.from), printable(calibration.to));
-  for (const auto& [kind, spread] : calibration.spreads)
-    text += "\n  " + spread_words(printable(kind.name()), spread);
-  if (calibration.other_limits > 0)
-    text += fmt::format("\n  {} case{} left out: limits of other kinds on the two",
-                        calibration.other_limits, calibration.other_limits == 1 ? "" : "s");
+  std::string text = calibration_head(calibration);
+  for (const std::string& line : calibration_lines(calibration)) text += "\n  " + line;
   return text;
 }
 
 std::string print_projected(const Projected& projected) {
-  std::string text = fmt::format("{}\n{}\n", title_of(projected), kNotMeasured);
-  for (const Figure& figure : figures(*projected.board))
+  std::string text = fmt::format("{}\n{}\n", projected_title(projected), kNotMeasured);
+  for (const Figure& figure : figures(*projected.target->board))
     text += fmt::format("  {:<52} {}\n", figure.text, figure.source);
-  text += interval_words(projected) + "\n";
+  const auto& calibration = projected.target->calibration;
+  text += fmt::format("{}\n", calibration ? print_calibration(*calibration) : kNoIntervals);
   if (has_sm_90(projected)) text += fmt::format("{}\n", kOtherKernels);
   for (const ProjectedFile& one : projected.files) {
     text += fmt::format("\nfrom {}\n", where(*one.file));
@@ -127,10 +157,11 @@ std::string print_projected(const Projected& projected) {
       if (projection.ns <= 0) continue;
       if (const std::string heading = case_heading(*projection.record); heading != title)
         text += (title = heading) + "\n";
-      text += fmt::format("  {:<18} {} {:<8}  {}{}\n", printable(projection.record->impl),
-                          kProjection, print_time(projection.ns),
-                          projection.low_ns ? fmt::format("({})  ", interval(projection)) : "",
-                          reason(projection));
+      text +=
+          fmt::format("  {:<18} {} {:<8}  {}{}, as in {} where it was measured\n",
+                      printable(projection.record->impl), kProjection, print_time(projection.ns),
+                      projection.low_ns ? fmt::format("({})  ", interval(projection)) : "",
+                      share(projection), print_time(projection.record->time->median_ns));
     }
     for (const Projection& projection : one.projections)
       if (projection.ns <= 0)
@@ -141,24 +172,23 @@ std::string print_projected(const Projected& projected) {
 }
 
 std::string projected_markdown(const Projected& projected) {
-  std::string text = fmt::format("# {}\n\n{}\n\n| figure | source |\n|---|---|\n",
-                                 markdown(title_of(projected)), kNotMeasured);
-  for (const Figure& figure : figures(*projected.board))
+  std::string text =
+      fmt::format("# {}\n\n| figure | source |\n|---|---|\n", markdown(projected_title(projected)));
+  for (const Figure& figure : figures(*projected.target->board))
     text += fmt::format("| {} | {} |\n", markdown(figure.text), markdown(figure.source));
-  text += fmt::format("\n{}\n", markdown(interval_words(projected)));
-  if (has_sm_90(projected)) text += fmt::format("\n{}\n", markdown(kOtherKernels));
+  for (const std::string& remark : projected_remarks(projected))
+    text += fmt::format("\n{}\n", markdown(remark));
+  const std::vector<std::string> columns = projected_columns();
   for (const ProjectedFile& one : projected.files) {
-    text += fmt::format(
-        "\nFrom {}:\n\n| case | implementation | time, PROJECTION | interval | why |\n"
-        "|---|---|---|---|---|\n",
-        markdown(where(*one.file)));
-    for (const Projection& projection : one.projections)
-      text += fmt::format(
-          "| {} | {} | {} | {} | {} |\n", markdown(case_title(*projection.record)),
-          markdown(projection.record->impl),
-          projection.ns > 0 ? fmt::format("{} {}", kProjection, print_time(projection.ns))
-                            : std::string("refused"),
-          interval(projection), markdown(projection.ns > 0 ? reason(projection) : projection.why));
+    text += fmt::format("\nFrom {}:\n\n| {} |\n|", markdown(where(*one.file)),
+                        fmt::join(columns, " | "));
+    for (size_t i = 0; i < columns.size(); ++i) text += "---|";
+    text += "\n";
+    for (const Projection& projection : one.projections) {
+      std::vector<std::string> cells = projected_cells(projection);
+      for (std::string& cell : cells) cell = markdown(cell);
+      text += fmt::format("| {} |\n", fmt::join(cells, " | "));
+    }
   }
   return text;
 }
@@ -175,19 +205,20 @@ ordered_json calibration_json(const Calibration& calibration) {
 }
 
 ordered_json projected_json(const Projected& projected) {
+  const BoardMode& board = *projected.target->board;
+  const std::optional<Calibration>& calibration = projected.target->calibration;
   ordered_json document{
       {"schema", kSchema},
       {"label", kProjection},
       {"target",
-       {{"name", projected.board->name},
-        {"board", projected.board->board},
-        {"power_mode", projected.board->mode},
+       {{"name", board.name},
+        {"board", board.board},
+        {"power_mode", board.mode},
         {"figures", ordered_json::array()}}},
-      {"calibration",
-       projected.calibration ? calibration_json(*projected.calibration) : ordered_json()},
+      {"calibration", calibration ? calibration_json(*calibration) : ordered_json()},
       {"projections", ordered_json::array()},
       {"refused", ordered_json::array()}};
-  for (const Figure& figure : figures(*projected.board))
+  for (const Figure& figure : figures(board))
     document["target"]["figures"].push_back({{"figure", figure.text}, {"source", figure.source}});
   for (const ProjectedFile& one : projected.files)
     for (const Projection& projection : one.projections) {

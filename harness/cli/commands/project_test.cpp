@@ -9,6 +9,7 @@
 #include "core/measure/machine/board_modules.hpp"
 #include "reports/projection/boards.hpp"
 #include "testing/folder_test.hpp"
+#include "testing/json_schema.hpp"
 
 namespace attest::cli {
 namespace {
@@ -81,6 +82,64 @@ TEST_F(Project, SaysWhatItIsWithEachTime) {
   }
 }
 
+// A label, an interval with two ends, and a time that was projected or refused.
+TEST_F(Project, WritesJsonAsItsSchemaSays) {
+  const testing::JsonSchema schema("reports/projection.schema.json");
+  const json document = json::parse(
+      attest(std::string("project") + kH100 + "--to orin-nx16-25w --case 'gpu/*' --format json")
+          .text);
+  EXPECT_EQ(schema.errors(document), "");
+  ASSERT_FALSE(document["refused"].empty());
+  const struct {
+    const char *list, *key;
+    json value;
+  } kWrong[] = {{"projections", "label", "MEASURED"}, {"projections", "projected_low_ns", 1.0},
+                {"projections", "projected_ns", 0},   {"projections", "share", 1.5},
+                {"projections", "limit", ""},         {"refused", "refused", ""},
+                {"refused", "projected_ns", 1.0}};
+  for (const auto& [list, key, value] : kWrong) {
+    json wrong = document;
+    wrong[list][0][key] = value;
+    EXPECT_NE(schema.errors(wrong), "") << list << " " << key;
+  }
+  json unlabelled = document;
+  unlabelled["projections"][0].erase("label");
+  EXPECT_NE(schema.errors(unlabelled), "");
+}
+
+TEST_F(Project, IsPartOfReports) {
+  const auto report = [&](const std::string& arguments) {
+    return attest(std::string("report") + kH100 + arguments);
+  };
+  const testing::Outcome both = report("--project orin-nx16-25w -f md,html --no-charts -o out");
+  ASSERT_EQ(both.code, 0) << both.text;
+  EXPECT_THAT(
+      testing::run_shell(folder_, "cat out.md").text,
+      AllOf(HasSubstr("<details open><summary>PROJECTION to orin-nx16-25w: Jetson Orin NX 16GB"),
+            HasSubstr("| PROJECTION "), HasSubstr("| refused | ")));
+  EXPECT_THAT(
+      testing::run_shell(folder_, "sed -n '/id=\"projection\"/,/<.section/p' out.html").text,
+      AllOf(HasSubstr("<td class=\"projected\">PROJECTION "), HasSubstr("<td>refused</td>"),
+            HasSubstr("No run on this board was measured")));
+  const struct {
+    const char *arguments, *why;
+  } kRefused[] = {
+      {"--project orin -o out.md", "--project 'orin': is no target; there are orin-agx"},
+      {"--project orin-nx16-25w -f csv", "csv does not show projections; choose one of"},
+      {"--calibrate a b -o out.md", "--calibrate goes with --project TARGET; there are"}};
+  for (const auto& [arguments, why] : kRefused) {
+    const testing::Outcome refused = report(arguments);
+    EXPECT_EQ(refused.code, 64) << arguments;
+    EXPECT_THAT(refused.text, HasSubstr(why));
+  }
+  write("calibration.jsonl", "{}");
+  const testing::Outcome over = report(
+      "--project orin-nx16-25w --calibrate a.jsonl calibration.jsonl -o calibration.jsonl "
+      "-f md");
+  EXPECT_EQ(over.code, 64);
+  EXPECT_THAT(over.text, HasSubstr("is one of the files that are read"));
+}
+
 TEST_F(Project, ExitCodes) {
   const testing::Outcome unknown = attest(std::string("project") + kH100 + "--to orin-agx64");
   EXPECT_EQ(unknown.code, 64);
@@ -120,6 +179,10 @@ TEST_F(Project, TheIntervalComesFromTwoMachines) {
   rewrite_records("one.jsonl", "one.jsonl", [&](json& record) { slow(record, 2e5); });
   rewrite_records("other.jsonl", "other.jsonl", [&](json& record) { slow(record, 4e5); });
   const testing::Outcome outcome = attest("project --calibrate one.jsonl other.jsonl");
+  const testing::JsonSchema schema("reports/projection.schema.json");
+  EXPECT_EQ(schema.errors(json::parse(
+                attest("project --calibrate one.jsonl other.jsonl --format json").text)),
+            "");
   EXPECT_EQ(outcome.code, 0) << outcome.text;
   EXPECT_THAT(outcome.text,
               AllOf(HasSubstr("measured / projected 2.00 to 2.00"), HasSubstr("  cpu arithmetic: "),
@@ -128,6 +191,7 @@ TEST_F(Project, TheIntervalComesFromTwoMachines) {
       json::parse(attest("project one.jsonl --to orin-agx64-maxn --calibrate one.jsonl other.jsonl "
                          "--format json")
                       .text);
+  EXPECT_EQ(schema.errors(document), "");
   ASSERT_FALSE(document["projections"].empty());
   for (const json& one : document["projections"])
     EXPECT_NEAR(one["projected_high_ns"].get<double>() / one["projected_ns"].get<double>(), 2,

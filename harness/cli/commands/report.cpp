@@ -6,6 +6,7 @@
 
 #include "cli/commands/commands.hpp"
 #include "cli/exit_code.hpp"
+#include "cli/options/projection_option.hpp"
 #include "cli/output/progress.hpp"
 #include "cli/output/report_input.hpp"
 #include "cli/output/written_file.hpp"
@@ -20,6 +21,7 @@ namespace {
 struct ReportArguments {
   std::vector<std::string> files, formats;
   std::string output, history;
+  ProjectionOption projection;
   bool no_charts = false;
 };
 
@@ -64,25 +66,47 @@ void add_histories(const std::string& path, reports::Input& input) {
         "{} has no series of these records: other cases, machines or kinds of build", path));
 }
 
-/// Throws Error if none of the formats shows histories.
-void check_history(const std::vector<Target>& targets) {
+/// Projects the records' times to a board.
+void add_projection(const ProjectionOption& projection, reports::Input& input) {
+  input.projection = projection.target();
+  if (project_all(input.runs, *input.projection).count() == 0)
+    input.warnings.push_back(
+        fmt::format("no time could be projected to {}", input.projection->board->name));
+}
+
+/// Throws Error if none of the formats shows `what`, which this option asks for.
+void check_shown(const std::string& option, const std::string& what,
+                 const std::vector<Target>& targets) {
   if (std::ranges::any_of(targets, [](const Target& one) { return one.format->has_parts; })) return;
   std::string known;
   for (const reports::Format& format : reports::formats())
     if (format.has_parts) known += fmt::format("{}{}", known.empty() ? "" : ", ", format.name);
-  throw core::Error(fmt::format("--history: {} does not show histories; choose one of {}",
-                                targets.front().format->name, known));
+  throw core::Error(fmt::format("{}: {} does not show {}; choose one of {}", option,
+                                targets.front().format->name, what, known));
+}
+
+/// The files that are read beside the results.
+std::vector<std::string> other_inputs(const ReportArguments& arguments) {
+  std::vector<std::string> files = arguments.projection.calibration_files();
+  if (!arguments.history.empty()) files.push_back(arguments.history);
+  return files;
 }
 
 int run(const ReportArguments& arguments) {
   const std::vector<Target> all = targets(arguments);
-  if (!arguments.history.empty()) check_history(all);
+  const bool has_history = !arguments.history.empty(),
+             has_projection = arguments.projection.has_board();
+  if (has_history) check_shown("--history", "histories", all);
+  if (has_projection) check_shown("--project", "projections", all);
+  if (arguments.projection.has_calibration() && !has_projection)
+    throw core::Error("--calibrate goes with --project TARGET; there are " + target_names());
   for (const Target& target : all)
-    refuse_inputs("-o", target.path, arguments.files, {arguments.history});
+    refuse_inputs("-o", target.path, arguments.files, other_inputs(arguments));
   std::vector<const reports::Format*> formats;
   for (const Target& target : all) formats.push_back(target.format);
-  reports::Input input = report_input(arguments.files, formats, !arguments.history.empty());
-  if (!arguments.history.empty()) add_histories(arguments.history, input);
+  reports::Input input = report_input(arguments.files, formats, has_history || has_projection);
+  if (has_history) add_histories(arguments.history, input);
+  if (has_projection) add_projection(arguments.projection, input);
   print_warnings(input.warnings);
   const reports::Style style{.colour = arguments.output.empty() && wants_colour(stdout),
                              .charts = !arguments.no_charts};
@@ -130,15 +154,18 @@ Command add_report(CLI::App& program) {
                    "of html and markdown: the steps of these cases, from an index that attest "
                    "history add made")
       ->type_name("FILE");
+  arguments->projection.add_to(*command, "--project");
   command->add_flag("--no-charts", arguments->no_charts,
                     "of html: tables in the places of charts; the page is 0.9 MB smaller");
   command->footer(
       "Examples:\n"
       "  attest report results.jsonl -o verdicts.md\n"
       "  attest report monday.jsonl tuesday.jsonl -f junit,md,sarif -o report\n"
+      "  attest report results.jsonl --project orin-agx64-maxn -o page.html\n"
+      "html and markdown show --history and --project. A projection is no measurement, and says "
+      "PROJECTION.\n"
       "Exit codes: 0 written; 4 a file cannot be written or --history not read; 64 usage, not a "
-      "results file, or "
-      "--history is no index or a damaged one.");
+      "results file, --project names no target, or --history is no index or a damaged one.");
   return [arguments] { return run(*arguments); };
 }
 

@@ -53,8 +53,8 @@ void add_axes(reports::Input& input) {
 }  // namespace
 
 reports::Input report_input(const std::vector<std::string>& files,
-                            const std::vector<const reports::Format*>& formats, bool histories) {
-  size_t most = histories ? SIZE_MAX : 0;
+                            const std::vector<const reports::Format*>& formats, bool keeps_all) {
+  size_t most = keeps_all ? SIZE_MAX : 0;
   for (const reports::Format* format : formats) most = std::max(most, format->most_records);
   reports::Input input = reports::read_input(files, most);
   if (std::ranges::any_of(formats, &reports::Format::has_axes)) add_axes(input);
