@@ -51,9 +51,9 @@ std::string tables_of(const ProjectedFile& one) {
 std::string figures_of(const BoardMode& board) {
   std::string rows;
   for (const Figure& figure : figures(board)) rows += table_row({figure.text, figure.source});
-  return opened(
-      "Figures of the board and their sources",
-      static_table(fmt::format("{}, {}", board.board, board.mode), {"figure", "source"}, rows));
+  return opened("Figures of the board and their sources",
+                static_table(fmt::format("{}, {}", board.module->name, board.mode),
+                             {"figure", "source"}, rows));
 }
 
 }  // namespace

@@ -6,23 +6,29 @@
 #include <string_view>
 #include <vector>
 
+#include "core/datasheets/board_modules.hpp"
+
 namespace attest::reports {
 
 /// A module in a power mode, which sets multiprocessors, cores, and all clocks.
 struct BoardMode {
-  std::string_view name;         // "orin-agx64-maxn"
-  std::string_view board, mode;  // "Jetson AGX Orin 64GB", "MAXN"
+  std::string_view name;            // "orin-agx64-maxn"
+  const core::BoardModule* module;  // never null
+  std::string_view mode;            // "MAXN"
   int multiprocessors;
   double gpu_mhz, memory_mhz;
-  int bus_bytes;    // of the memory's bus; two transfers a clock
   double l2_bytes;  // of the GPU; 0: not known
   int cores;        // Cortex-A78AE
   double cpu_mhz;
   std::string_view conf;     // the file of Jetson Linux that has the mode
   bool gpu_mhz_seen = true;  // a document has it; else it is not verified
 
-  double memory_gbs() const { return memory_mhz * 1e-3 * 2 * bus_bytes; }
+  /// Of two transfers a clock.
+  double memory_gbs() const { return memory_mhz * 1e-3 * 2 * module->bus_bytes; }
 };
+
+/// Of a core of Cortex-A78AE in a clock: two pipes of 128 bits with fused multiply-adds.
+inline constexpr double kA78Flops32 = 16, kA78Flops16 = 32;
 
 std::span<const BoardMode> board_modes();
 /// Null: there is no such target.

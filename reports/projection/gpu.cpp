@@ -29,7 +29,6 @@ struct KnownGpu {
 };
 constexpr KnownGpu kGpus[] = {
     {"NVIDIA H100 80GB HBM3", 3352}, {"NVIDIA H200", 4800}, {"NVIDIA A100-SXM4-80GB", 2039}};
-constexpr MultiprocessorRates kRates[] = {kSm80, kSm87, kSm90};
 
 struct Sizes {
   int64_t batch, heads, kv_heads, queries, keys, head_dim, head_dim_v;
@@ -118,11 +117,6 @@ double bytes_read(const GpuLimits& gpu, const Sizes& s, int rows, double least, 
   return least + (passes - 1) * kv * double(s.batch * s.kv_heads);
 }
 
-const MultiprocessorRates* rates_of(const std::string& architecture) {
-  const auto* at = std::ranges::find(kRates, architecture, &MultiprocessorRates::architecture);
-  return at == std::end(kRates) ? nullptr : at;
-}
-
 double number_in(const core::Results& file, const char* group, const char* name) {
   return std::strtod(fact(file, group, name).c_str(), nullptr);
 }
@@ -151,10 +145,10 @@ MaybeBound bound_of_pattern(const GpuLimits& gpu, const core::Record& record, co
 MaybeBound bound_of_tiles(const GpuLimits& gpu, const core::Record& record, const Sizes& s,
                           Pattern pattern, Bound arithmetic) {
   const double element = record.dtype == "f32" ? 4 : 2;  // bytes, as stored
-  const int rows = tile_rows(gpu.rates.shared_bytes, s.head_dim, s.head_dim_v, element);
+  const int rows = tile_rows(gpu.architecture->shared_bytes, s.head_dim, s.head_dim_v, element);
   if (rows == 0)
     return MaybeBound::none(fmt::format("no tile of it fits the {:g} KiB of shared memory of {}",
-                                        gpu.rates.shared_bytes / 1024, gpu.name));
+                                        gpu.architecture->shared_bytes / 1024, gpu.name));
   arithmetic.ns *= unevenness(gpu, s, rows, pattern);
   const Bound reads{.ns = bytes_read(gpu, s, rows, record.min_bytes, element) / gpu.memory_gbs,
                     .limit = "memory reads",
@@ -171,8 +165,8 @@ MaybeBound bound_of_tiles(const GpuLimits& gpu, const core::Record& record, cons
 }  // namespace
 
 GpuLimits gpu_of(const BoardMode& board) {
-  return {.name = std::string(board.board),
-          .rates = kSm87,
+  return {.name = board.module->name,
+          .architecture = core::find_gpu_architecture(board.module->architecture),
           .multiprocessors = board.multiprocessors,
           .mhz = board.gpu_mhz,
           .l2_bytes = board.l2_bytes,
@@ -183,14 +177,14 @@ std::optional<GpuLimits> gpu_of(const core::Results& file, const core::Record& r
                                 std::string& why) {
   const std::string name = fact(file, "cuda", "name"),
                     architecture = fact(file, "cuda", "architecture");
-  const MultiprocessorRates* rates = rates_of(architecture);
+  const core::GpuArchitecture* known_architecture = core::find_gpu_architecture(architecture);
   const auto* known = std::ranges::find(kGpus, name, &KnownGpu::name);
   const double board_gbs = number_in(file, "board", "memory_cap_gbs");
   if (known == std::end(kGpus) && board_gbs <= 0) {
     why = fmt::format("the limits of {} are not known", name.empty() ? "its GPU" : name);
     return std::nullopt;
   }
-  if (!rates) {
+  if (!known_architecture || known_architecture->shared_bytes <= 0) {
     why = fmt::format("the rates of {} are not known",
                       architecture.empty() ? "its GPU's architecture" : architecture);
     return std::nullopt;
@@ -198,7 +192,7 @@ std::optional<GpuLimits> gpu_of(const core::Results& file, const core::Record& r
   const double multiprocessors = number_in(file, "cuda", "multiprocessors");
   GpuLimits gpu{
       .name = name,
-      .rates = *rates,
+      .architecture = known_architecture,
       .multiprocessors = int(std::clamp<double>(multiprocessors, 0, kMostMultiprocessors)),
       .mhz = record.time && record.time->device ? record.time->device->clock_mhz : 0,
       .l2_bytes = number_in(file, "cuda", "cache_bytes"),
@@ -234,7 +228,7 @@ MaybeBound bound_on(const GpuLimits& gpu, const core::Record& record) {
   if (!pattern)
     return MaybeBound::none(
         fmt::format("how many tiles it has is not known ({})", record.features));
-  const double peak_gflops = gpu.multiprocessors * gpu.mhz * 1e-3 * gpu.rates.tensor_flops;
+  const double peak_gflops = gpu.multiprocessors * gpu.mhz * 1e-3 * gpu.architecture->tensor_f16;
   const Bound arithmetic{.ns = record.flops / peak_gflops, .limit = products + " tensor cores"};
   return *pattern == Pattern::kElsewhere
              ? bound_of_pattern(gpu, record, *sizes, arithmetic)

@@ -13,16 +13,16 @@
 #include <optional>
 #include <string>
 
+#include "core/datasheets/gpu_architectures.hpp"
 #include "core/record/results.hpp"
 #include "reports/projection/boards.hpp"
 #include "reports/projection/bound.hpp"
-#include "reports/projection/rates.hpp"
 
 namespace attest::reports {
 
 struct GpuLimits {
-  std::string name;  // "NVIDIA H100 80GB HBM3"
-  MultiprocessorRates rates;
+  std::string name;                                     // "NVIDIA H100 80GB HBM3"
+  const core::GpuArchitecture* architecture = nullptr;  // never null, with shared_bytes
   int multiprocessors = 0;
   double mhz = 0, l2_bytes = 0, memory_gbs = 0;  // l2_bytes 0: not known
 };

@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "reports/projection/gpu.hpp"
-#include "reports/projection/rates.hpp"
 #include "reports/table.hpp"
 
 namespace attest::reports {
@@ -18,11 +17,11 @@ MaybeBound bound_on_cores(const BoardMode& board, const core::Record& record, co
     return MaybeBound::none(
         fmt::format("its limit is {}, and the rate of the cores of {} is not "
                     "known",
-                    there.limit, board.board));
+                    there.limit, board.module->name));
   const std::string dtype = there.limit.substr(0, there.limit.find(' '));
   if (dtype != "f32" && dtype != "f16")
     return MaybeBound::none(
-        fmt::format("its limit is {}, for which {} has no units", there.limit, board.board));
+        fmt::format("its limit is {}, for which {} has no units", there.limit, board.module->name));
   const int threads = std::min(std::max(record.threads, 1), board.cores);
   const double flops = dtype == "f32" ? kA78Flops32 : kA78Flops16;  // a clock and core
   const Bound arithmetic{.ns = record.flops / (threads * board.cpu_mhz * 1e-3 * flops),
@@ -43,7 +42,7 @@ std::string refusal(const Projection& projection, const MaybeBound& board, const
     return fmt::format(
         "{} limit it where it was measured, and {} would on {}: a share of the one says nothing of "
         "the other; it takes at least {}",
-        from.limit, to.limit, mode.board, print_time(to.ns));
+        from.limit, to.limit, mode.module->name, print_time(to.ns));
   return {};
 }
 

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <functional>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "core/tensor/error.hpp"
 #include "reports/projection/gpu.hpp"
@@ -57,41 +56,14 @@ Record on_cpu(const std::string& limit = "f32 AVX3", double share = 0.5) {
   return r;
 }
 
-TEST(Boards, HaveThePeaksOfTheirDataSheets) {
-  std::set<std::string_view> names;
-  for (const BoardMode& one : board_modes()) {
-    EXPECT_TRUE(names.insert(one.name).second) << one.name << " is there twice";
-    for (const Figure& figure : figures(one)) EXPECT_NE(figure.source, "") << figure.text;
-  }
-  const auto peak = [](const char* name) { return figures(board(name))[1].text; };
-  for (const auto& [name, tflops] : {std::pair{"orin-agx64-maxn", "42.6 TFLOP/s"},
-                                     {"orin-agx32-maxn", "26.7 TFLOP/s"},
-                                     {"orin-nx16-maxn", "15.0 TFLOP/s"},
-                                     {"orin-nx16-maxn-super", "19.2 TFLOP/s"},
-                                     {"orin-nx8-maxn", "12.5 TFLOP/s"},
-                                     {"orin-nx8-maxn-super", "19.2 TFLOP/s"},
-                                     {"orin-nano8-15w", "10.2 TFLOP/s"},
-                                     {"orin-nano8-maxn-super", "16.7 TFLOP/s"},
-                                     {"orin-nano4-10w", "5.1 TFLOP/s"},
-                                     {"orin-nano4-25w-super", "8.4 TFLOP/s"}})
-    EXPECT_THAT(peak(name), HasSubstr(tflops)) << name;
-  EXPECT_NEAR(board("orin-nano8-maxn-super").memory_gbs(), 102.4, 1e-9);
-  EXPECT_NEAR(board("orin-agx64-maxn").memory_gbs(), 204.8, 1e-9);
-  EXPECT_NEAR(board("orin-agx64-15w").memory_gbs(), 136.5, 0.1);
-  EXPECT_NEAR(board("orin-nano4-10w").memory_gbs(), 34, 0.2);
-  EXPECT_EQ(find_board_mode("orin"), nullptr);
-  for (size_t figure : {0, 1}) {  // the clock, and what follows from it
-    EXPECT_THAT(figures(board("orin-nx8-maxn"))[figure].source, HasSubstr("is not verified"));
-    EXPECT_THAT(figures(board("orin-nx8-20w"))[figure].source, Not(HasSubstr("is not verified")));
-  }
-}
-
 TEST(Gpu, SharedMemoryLimitsTheRowsOfATile) {
-  EXPECT_EQ(tile_rows(kSm90.shared_bytes, 64, 64, 2), 128);
-  EXPECT_EQ(tile_rows(kSm87.shared_bytes, 64, 64, 2), 128);
-  EXPECT_EQ(tile_rows(kSm90.shared_bytes, 256, 256, 2), 128);
-  EXPECT_EQ(tile_rows(kSm87.shared_bytes, 256, 256, 2), 64) << "128 KiB of keys beside 32 of rows";
-  EXPECT_EQ(tile_rows(kSm87.shared_bytes, 512, 512, 2), 0);
+  const double sm_90 = core::find_gpu_architecture("sm_90")->shared_bytes,
+               sm_87 = core::find_gpu_architecture("sm_87")->shared_bytes;
+  EXPECT_EQ(tile_rows(sm_90, 64, 64, 2), 128);
+  EXPECT_EQ(tile_rows(sm_87, 64, 64, 2), 128);
+  EXPECT_EQ(tile_rows(sm_90, 256, 256, 2), 128);
+  EXPECT_EQ(tile_rows(sm_87, 256, 256, 2), 64) << "128 KiB of keys beside 32 of rows";
+  EXPECT_EQ(tile_rows(sm_87, 512, 512, 2), 0);
 }
 
 GpuLimits maxn(int multiprocessors) {
@@ -150,11 +122,11 @@ TEST(Gpu, RatesAreThoseOfItsArchitecture) {
     return gpu_of(file, record, why);
   };
   ASSERT_TRUE(board_of("sm_87"));
-  EXPECT_EQ(board_of("sm_87")->rates.tensor_flops, 2048);
+  EXPECT_EQ(board_of("sm_87")->architecture->tensor_f16, 2048);
   EXPECT_NEAR(board_of("sm_87")->memory_gbs, 273, 1e-9);
   EXPECT_FALSE(board_of("sm_110")) << "of a Thor";
   EXPECT_EQ(why, "the rates of sm_110 are not known");
-  EXPECT_EQ(gpu_of(on_h100({record}), record, why)->rates.tensor_flops, 4096);
+  EXPECT_EQ(gpu_of(on_h100({record}), record, why)->architecture->tensor_f16, 4096);
   Results endless = on_h100({record});
   endless.header.environment["cuda"]["multiprocessors"] = "1e300";
   EXPECT_EQ(gpu_of(endless, record, why)->multiprocessors, 1024);

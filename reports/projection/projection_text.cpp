@@ -106,7 +106,7 @@ ordered_json projection_json(const Projection& projection) {
 
 std::string projected_title(const Projected& projected) {
   const BoardMode& board = *projected.target->board;
-  return fmt::format("{} to {}: {}, power mode {}", kProjection, board.name, board.board,
+  return fmt::format("{} to {}: {}, power mode {}", kProjection, board.name, board.module->name,
                      board.mode);
 }
 
@@ -212,7 +212,7 @@ ordered_json projected_json(const Projected& projected) {
       {"label", kProjection},
       {"target",
        {{"name", board.name},
-        {"board", board.board},
+        {"board", board.module->name},
         {"power_mode", board.mode},
         {"figures", ordered_json::array()}}},
       {"calibration", calibration ? calibration_json(*calibration) : ordered_json()},

@@ -2,12 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
-#include <set>
 
-#include "core/measure/machine/board_modules.hpp"
-#include "reports/projection/boards.hpp"
 #include "testing/folder_test.hpp"
 #include "testing/json_schema.hpp"
 
@@ -22,32 +18,6 @@ using ::testing::Not;
 constexpr const char* kH100 = " " ATTEST_SOURCE_DIR "/reports/published/device_h100.jsonl ";
 
 class Project : public testing::FolderTest {};
-
-// Reports know no machine, so the figures of a module are in two places.
-TEST(ProjectBoards, HaveTheFiguresOfTheModulesOnWhichItRuns) {
-  std::set<std::string_view> boards, modules;
-  for (const reports::BoardMode& mode : reports::board_modes()) boards.insert(mode.board);
-  for (const char* part :
-       {"p3701-0005", "p3701-0004", "p3767-0000", "p3767-0001", "p3767-0003", "p3767-0004"}) {
-    const core::BoardModule* module = core::find_module(std::string("nvidia,") + part);
-    ASSERT_TRUE(module) << part;
-    modules.insert(module->name);
-    reports::BoardMode most{};
-    for (const reports::BoardMode& mode : reports::board_modes()) {
-      if (mode.board != module->name) continue;
-      most.multiprocessors = std::max(most.multiprocessors, mode.multiprocessors);
-      most.gpu_mhz = std::max(most.gpu_mhz, mode.gpu_mhz);
-      most.memory_mhz = std::max(most.memory_mhz, mode.memory_mhz);
-      most.cpu_mhz = std::max(most.cpu_mhz, mode.cpu_mhz);
-      EXPECT_EQ(mode.bus_bytes, module->bus_bytes) << mode.name;
-    }
-    EXPECT_EQ(most.multiprocessors, module->multiprocessors) << part;
-    EXPECT_EQ(most.gpu_mhz, module->gpu_mhz) << part;
-    EXPECT_EQ(most.memory_mhz, module->memory_mhz) << part;
-    EXPECT_EQ(most.cpu_mhz, module->cpu_mhz) << part;
-  }
-  EXPECT_EQ(boards, modules);
-}
 
 TEST_F(Project, SaysWhatItIsWithEachTime) {
   const testing::Outcome text =

@@ -2,40 +2,16 @@
 
 #include <algorithm>
 
+#include "core/datasheets/gpu_architectures.hpp"
+
 namespace attest::core {
 namespace {
-
-/// Operations of one multiprocessor in a clock; a multiply-add counts as 2. Tensor cores multiply
-/// dense matrices.
-struct UnitsOfArchitecture {
-  const char* architecture;
-  double f32;
-  double tensor_f16;   // f16, and bf16 but for sm_75
-  double tensor_tf32;  // 0: they have no TF32
-};
-
-// The peaks that NVIDIA publishes for the device that is named, divided by its multiprocessors and
-// its boost clock. Of devices of one architecture the fastest counts: some have tensor cores that
-// are slower with sums in f32.
-constexpr UnitsOfArchitecture kUnits[] = {
-    {"sm_75", 128, 1024, 0},      // T4
-    {"sm_80", 128, 2048, 1024},   // A100
-    {"sm_86", 256, 1024, 512},    // RTX A6000
-    {"sm_87", 256, 2048, 1024},   // Jetson AGX Orin
-    {"sm_89", 256, 1024, 512},    // L40S
-    {"sm_90", 256, 4096, 2048},   // H100
-    {"sm_100", 256, 8192, 4096},  // B200
-    {"sm_103", 256, 8192, 4096},  // B300
-    {"sm_110", 256, 8192, 4096},  // Jetson Thor
-    {"sm_120", 256, 1024, 512},   // RTX PRO 6000; an RTX 5090 has half of the TF32
-};
 
 PeakRate rate(double value) { return {value, value}; }
 
 void add_arithmetic(const DeviceFacts& facts, std::vector<ArithmeticPeak>& peaks) {
-  const auto units = std::ranges::find(
-      kUnits, facts.architecture, [](const UnitsOfArchitecture& one) { return one.architecture; });
-  if (units == std::end(kUnits) || facts.sm_mhz <= 0) return;
+  const GpuArchitecture* units = find_gpu_architecture(facts.architecture);
+  if (!units || facts.sm_mhz <= 0) return;
   const double all_ghz = facts.multiprocessors * facts.sm_mhz * 1e-3;
   // A product of f32 factors is three of TF32 or six of bf16, if each factor is split.
   const double split = std::max(units->tensor_tf32 / 3, units->tensor_f16 / 6);

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Checks that dependencies point one way. A folder of harness/core includes only itself and the
 # folders before it in the list below. The core names no implementation, suite or report. Adapters
-# include the core, implementations only the contract, reports only records and statistics. No two
-# components include each other, directly or through others. The fills of softmax attention and the
-# code that counts their events do not include each other.
+# include the core, implementations only the contract, reports only records, statistics and data
+# sheets. No two components include each other, directly or through others. The fills of softmax
+# attention and the code that counts their events do not include each other.
 # usage: layering.sh SOURCE_DIR      prints each violation as file:line; exit code 1 if there is any
 set -euo pipefail
 cd "$1"
-folders=(tensor operations problem device judge isolation inputs vectors statistics measure record
-  worker run session)
+folders=(tensor datasheets operations problem device judge isolation inputs vectors statistics
+  measure record worker run session)
 violations=$(mktemp)
 trap 'rm -f "$violations"' EXIT
 
@@ -37,8 +37,8 @@ includes $softmax/closed_form $softmax/fills | grep '"core/operations/softmax/ev
 includes harness/core | grep -E '"([^"]*/)?(impls|suites|reports|cli|adapters)/|"\.\./' |
   report "the core includes nothing that is built on it" || true
 if [[ -d reports ]]; then
-  includes reports | grep '"core/' | grep -vE '"core/(tensor|statistics|record)/' |
-    report "reports know records and statistics, no machine" || true
+  includes reports | grep '"core/' | grep -vE '"core/(tensor|datasheets|statistics|record)/' |
+    report "reports know records, statistics and data sheets, no machine" || true
 fi
 includes harness/adapters | grep -E '"(cli|impls|suites|reports)/|"\.\./' |
   report "adapters include only the core" || true

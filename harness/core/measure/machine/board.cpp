@@ -4,8 +4,9 @@
 
 #include <algorithm>
 
+#include "core/datasheets/board_modules.hpp"
 #include "core/measure/energy_sensors.hpp"
-#include "core/measure/machine/board_modules.hpp"
+#include "core/measure/machine/board_texts.hpp"
 #include "core/measure/machine/files.hpp"
 
 namespace attest::core {

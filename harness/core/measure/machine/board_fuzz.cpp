@@ -3,7 +3,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "core/measure/machine/board_modules.hpp"
+#include "core/datasheets/board_modules.hpp"
+#include "core/measure/machine/board_texts.hpp"
 
 namespace {
 

@@ -8,7 +8,7 @@
 
 #include <functional>
 
-#include "core/measure/machine/board_modules.hpp"
+#include "core/measure/machine/board_texts.hpp"
 #include "core/measure/testing/fake_board.hpp"
 
 namespace attest::core {

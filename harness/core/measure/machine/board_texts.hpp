@@ -1,7 +1,7 @@
-// The Jetson modules that attest knows, and what the texts of their board support package say.
+// What the texts of a Jetson's board support package say.
 //
-// Sources: NVIDIA's data sheets of the Jetson Orin and Thor modules, and the Jetson Linux developer
-// guide (nvpmodel, nv_tegra_release). attest has never run on a board (harness/guide/orin.md).
+// Source: the Jetson Linux developer guide (nvpmodel, nv_tegra_release). attest has never run on a
+// board (harness/guide/orin.md).
 #pragma once
 #include <cstdint>
 #include <string>
@@ -10,21 +10,6 @@
 
 namespace attest::core {
 
-/// What a module has at most; a power mode allows less.
-struct BoardModule {
-  const char* part;          // of the device tree's `compatible`: "p3701-0005"
-  const char* name;          // "Jetson AGX Orin 64GB"
-  const char* family;        // as the device tree's `model` has it: "AGX Orin"
-  const char* architecture;  // "sm_87"
-  int multiprocessors;
-  double gpu_mhz, memory_mhz, cpu_mhz;  // the highest clocks; of memory, half its transfers
-  int bus_bytes;                        // of the memory's bus: one transfer
-  int memory_gib;                       // of the whole module, carveouts included
-};
-
-/// The module that a device tree's `compatible` names, a list of texts that end in NUL. Null: it
-/// names none that attest knows.
-const BoardModule* find_module(const std::string& compatible);
 /// Whether `compatible` is that of a Tegra chip.
 bool is_tegra(const std::string& compatible);
 

@@ -1,4 +1,4 @@
-#include "core/measure/machine/board_modules.hpp"
+#include "core/measure/machine/board_texts.hpp"
 
 #include <fmt/format.h>
 
@@ -10,25 +10,6 @@
 
 namespace attest::core {
 namespace {
-
-// p3701-0000 is the module of the first developer kits; p3701-0008 is AGX Orin Industrial, whose
-// clocks are at most those of its neighbour here. Nano and NX reach their clocks of "Super" since
-// JetPack 6.2.
-constexpr BoardModule kModules[] = {
-    {"p3701-0000", "Jetson AGX Orin 32GB (developer kit)", "AGX Orin", "sm_87", 16, 1300.5, 3200,
-     2201.6, 32, 32},
-    {"p3701-0008", "Jetson AGX Orin Industrial 64GB", "AGX Orin", "sm_87", 16, 1300.5, 3200, 2201.6,
-     32, 64},
-    {"p3701-0005", "Jetson AGX Orin 64GB", "AGX Orin", "sm_87", 16, 1300.5, 3200, 2201.6, 32, 64},
-    {"p3701-0004", "Jetson AGX Orin 32GB", "AGX Orin", "sm_87", 14, 930.75, 3200, 2201.6, 32, 32},
-    {"p3767-0000", "Jetson Orin NX 16GB", "Orin NX", "sm_87", 8, 1173, 3200, 1984, 16, 16},
-    {"p3767-0001", "Jetson Orin NX 8GB", "Orin NX", "sm_87", 8, 1173, 3200, 1984, 16, 8},
-    {"p3767-0003", "Jetson Orin Nano 8GB", "Orin Nano", "sm_87", 8, 1020, 3200, 1728, 16, 8},
-    {"p3767-0005", "Jetson Orin Nano 8GB (developer kit)", "Orin Nano", "sm_87", 8, 1020, 3200,
-     1728, 16, 8},
-    {"p3767-0004", "Jetson Orin Nano 4GB", "Orin Nano", "sm_87", 4, 1020, 3200, 1728, 8, 4},
-    {"p3834-0008", "Jetson AGX Thor (T5000)", "AGX Thor", "sm_110", 20, 1575, 4266, 2601, 32, 128},
-};
 
 constexpr int kPairs = 8;  // of multiprocessors, on the largest Orin
 
@@ -43,18 +24,6 @@ std::optional<int64_t> whole_number(std::string_view text) {
 }
 
 }  // namespace
-
-const BoardModule* find_module(const std::string& compatible) {
-  for (size_t begin = 0; begin < compatible.size();) {
-    const size_t end = std::min(compatible.find('\0', begin), compatible.size());
-    const std::string_view one = std::string_view(compatible).substr(begin, end - begin);
-    for (const BoardModule& module :
-         kModules)  // "nvidia,p3737-0000+p3701-0005": carrier and module
-      if (one.starts_with("nvidia,") && one.ends_with(module.part)) return &module;
-    begin = end + 1;
-  }
-  return nullptr;
-}
 
 bool is_tegra(const std::string& compatible) {
   return compatible.find("nvidia,tegra") != compatible.npos;
