@@ -7,6 +7,7 @@
 #include "cli/commands/commands.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/options/projection_option.hpp"
+#include "cli/plugins.hpp"
 #include "core/problem/glob.hpp"
 #include "core/tensor/error.hpp"
 #include "reports/json_text.hpp"
@@ -46,10 +47,15 @@ int run(const ProjectArguments& arguments) {
     throw core::Error(projection.has_board()
                           ? "--to goes with results files"
                           : "project FILE needs --to TARGET; there are " + target_names());
-  if (arguments.files.empty()) return print_calibration_alone(projection.calibration(), json);
-  const reports::ProjectionTarget target = projection.target();
-  std::vector<core::Results> files;
-  for (const std::string& file : arguments.files) files.push_back(read_begun(file));
+  std::vector<std::string> warnings;
+  if (arguments.files.empty()) {
+    const reports::Calibration calibration = projection.calibration(warnings);
+    print_warnings(warnings);
+    return print_calibration_alone(calibration, json);
+  }
+  const reports::ProjectionTarget target = projection.target(warnings);
+  const std::vector<core::Results> files = read_begun(arguments.files, warnings);
+  print_warnings(warnings);
   const reports::Projected projected = project_wanted(files, target, arguments);
   fmt::print("{}", json                             ? reports::json_text(projected_json(projected))
                    : arguments.format == "markdown" ? projected_markdown(projected)

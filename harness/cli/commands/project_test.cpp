@@ -17,7 +17,15 @@ using ::testing::Not;
 
 constexpr const char* kH100 = " " ATTEST_SOURCE_DIR "/reports/published/device_h100.jsonl ";
 
-class Project : public testing::FolderTest {};
+class Project : public testing::FolderTest {
+ protected:
+  // What attest project prints with these arguments, without its warnings.
+  json document(const std::string& arguments) {
+    return json::parse(testing::run_shell(folder_, "(" + testing::attest_program() + " project " +
+                                                       arguments + " --format json 2>/dev/null)")
+                           .text);
+  }
+};
 
 TEST_F(Project, SaysWhatItIsWithEachTime) {
   const testing::Outcome text =
@@ -39,14 +47,14 @@ TEST_F(Project, SaysWhatItIsWithEachTime) {
       std::string("project") + kH100 + "--to orin-nx16-25w --case 'gpu/*' ";
   const testing::Outcome page = attest(arguments + "--format markdown");
   EXPECT_THAT(page.text, AllOf(HasSubstr("# PROJECTION to orin"), HasSubstr("| PROJECTION ")));
-  const json document = json::parse(attest(arguments + "--format json").text);
-  EXPECT_EQ(document["label"], "PROJECTION");
-  ASSERT_FALSE(document["projections"].empty());
-  for (const json& one : document["projections"]) {
+  const json all = document(kH100 + std::string("--to orin-nx16-25w --case 'gpu/*'"));
+  EXPECT_EQ(all["label"], "PROJECTION");
+  ASSERT_FALSE(all["projections"].empty());
+  for (const json& one : all["projections"]) {
     EXPECT_EQ(one["label"], "PROJECTION");
     EXPECT_GT(one["projected_ns"], one["least_ns"]);
   }
-  for (const json& one : document["refused"]) {
+  for (const json& one : all["refused"]) {
     EXPECT_FALSE(one.contains("projected_ns"));
     EXPECT_NE(one["refused"], "");
   }
@@ -55,11 +63,9 @@ TEST_F(Project, SaysWhatItIsWithEachTime) {
 // A label, an interval with two ends, and a time that was projected or refused.
 TEST_F(Project, WritesJsonAsItsSchemaSays) {
   const testing::JsonSchema schema("reports/projection.schema.json");
-  const json document = json::parse(
-      attest(std::string("project") + kH100 + "--to orin-nx16-25w --case 'gpu/*' --format json")
-          .text);
-  EXPECT_EQ(schema.errors(document), "");
-  ASSERT_FALSE(document["refused"].empty());
+  const json good = document(kH100 + std::string("--to orin-nx16-25w --case 'gpu/*'"));
+  EXPECT_EQ(schema.errors(good), "");
+  ASSERT_FALSE(good["refused"].empty());
   const struct {
     const char *list, *key;
     json value;
@@ -68,11 +74,11 @@ TEST_F(Project, WritesJsonAsItsSchemaSays) {
                 {"projections", "limit", ""},         {"refused", "refused", ""},
                 {"refused", "projected_ns", 1.0}};
   for (const auto& [list, key, value] : kWrong) {
-    json wrong = document;
+    json wrong = good;
     wrong[list][0][key] = value;
     EXPECT_NE(schema.errors(wrong), "") << list << " " << key;
   }
-  json unlabelled = document;
+  json unlabelled = good;
   unlabelled["projections"][0].erase("label");
   EXPECT_NE(schema.errors(unlabelled), "");
 }
@@ -108,6 +114,30 @@ TEST_F(Project, IsPartOfReports) {
       "-f md");
   EXPECT_EQ(over.code, 64);
   EXPECT_THAT(over.text, HasSubstr("is one of the files that are read"));
+}
+
+// An interval of a busy machine's times is one of its load.
+TEST_F(Project, WarnsOfWhatWeakensTheRecords) {
+  const std::string golden = ATTEST_SOURCE_DIR "/reports/golden/results.jsonl";
+  const char* busy =
+      "busy.jsonl: the machine was busy with something else: programs waited for a "
+      "CPU 97 % of the time";
+  rewrite_header(golden, "calm.jsonl", [](json& header) {
+    header["environment"]["state"]["cpu_pressure_percent"] = "1";
+  });
+  rewrite_header("calm.jsonl", "busy.jsonl", [](json& header) {
+    header["environment"]["state"]["cpu_pressure_percent"] = "97";
+    header["environment"]["cpu"]["model"] = "Another";
+  });
+  EXPECT_THAT(attest("project calm.jsonl --to orin-agx64-maxn").text, Not(HasSubstr("was busy")));
+  for (const char* arguments :
+       {"project busy.jsonl --to orin-agx64-maxn", "project --calibrate calm.jsonl busy.jsonl",
+        "report calm.jsonl --project orin-agx64-maxn --calibrate calm.jsonl busy.jsonl -f md"}) {
+    const testing::Outcome outcome = attest(arguments);
+    EXPECT_EQ(outcome.code, 0) << arguments;
+    EXPECT_THAT(outcome.text, HasSubstr(busy)) << arguments;
+    EXPECT_THAT(outcome.text, Not(HasSubstr("the runs are from 2 machines"))) << arguments;
+  }
 }
 
 TEST_F(Project, ExitCodes) {
@@ -150,20 +180,16 @@ TEST_F(Project, TheIntervalComesFromTwoMachines) {
   rewrite_records("other.jsonl", "other.jsonl", [&](json& record) { slow(record, 4e5); });
   const testing::Outcome outcome = attest("project --calibrate one.jsonl other.jsonl");
   const testing::JsonSchema schema("reports/projection.schema.json");
-  EXPECT_EQ(schema.errors(json::parse(
-                attest("project --calibrate one.jsonl other.jsonl --format json").text)),
-            "");
+  EXPECT_EQ(schema.errors(document("--calibrate one.jsonl other.jsonl")), "");
   EXPECT_EQ(outcome.code, 0) << outcome.text;
   EXPECT_THAT(outcome.text,
               AllOf(HasSubstr("measured / projected 2.00 to 2.00"), HasSubstr("  cpu arithmetic: "),
                     HasSubstr("nine of ten within a factor of 2.00"), Not(HasSubstr("reads:"))));
-  const json document =
-      json::parse(attest("project one.jsonl --to orin-agx64-maxn --calibrate one.jsonl other.jsonl "
-                         "--format json")
-                      .text);
-  EXPECT_EQ(schema.errors(document), "");
-  ASSERT_FALSE(document["projections"].empty());
-  for (const json& one : document["projections"])
+  const json projected =
+      document("one.jsonl --to orin-agx64-maxn --calibrate one.jsonl other.jsonl");
+  EXPECT_EQ(schema.errors(projected), "");
+  ASSERT_FALSE(projected["projections"].empty());
+  for (const json& one : projected["projections"])
     EXPECT_NEAR(one["projected_high_ns"].get<double>() / one["projected_ns"].get<double>(), 2,
                 1e-9);
 }

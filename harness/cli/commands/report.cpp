@@ -68,7 +68,7 @@ void add_histories(const std::string& path, reports::Input& input) {
 
 /// Projects the records' times to a board.
 void add_projection(const ProjectionOption& projection, reports::Input& input) {
-  input.projection = projection.target();
+  input.projection = projection.target(input.warnings);
   if (project_all(input.runs, *input.projection).count() == 0)
     input.warnings.push_back(
         fmt::format("no time could be projected to {}", input.projection->board->name));

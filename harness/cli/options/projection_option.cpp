@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
-#include "core/problem/glob.hpp"
+#include <algorithm>
+#include <iterator>
+
 #include "core/tensor/error.hpp"
+#include "reports/input.hpp"
 
 namespace attest::cli {
 
@@ -22,16 +25,17 @@ void ProjectionOption::add_to(CLI::App& command, const std::string& board) {
       ->type_name("FILE FILE");
 }
 
-reports::Calibration ProjectionOption::calibration() const {
-  return reports::calibrate(read_begun(calibration_.at(0)), read_begun(calibration_.at(1)));
+reports::Calibration ProjectionOption::calibration(std::vector<std::string>& warnings) const {
+  const std::vector<core::Results> both = read_begun(calibration_, warnings);
+  return reports::calibrate(both.at(0), both.at(1));
 }
 
-reports::ProjectionTarget ProjectionOption::target() const {
+reports::ProjectionTarget ProjectionOption::target(std::vector<std::string>& warnings) const {
   reports::ProjectionTarget target{.board = reports::find_board_mode(board_)};
   if (!target.board)
     throw core::Error(fmt::format("{} {}: is no target; there are {}", option_,
                                   core::in_quotes(board_), target_names()));
-  if (has_calibration()) target.calibration = calibration();
+  if (has_calibration()) target.calibration = calibration(warnings);
   return target;
 }
 
@@ -42,10 +46,17 @@ std::string target_names() {
   return names;
 }
 
-core::Results read_begun(const std::string& file) {
-  core::Results results = core::read_results(file);
-  if (!results.begun) throw core::Error(fmt::format("{}: has no header", file));
-  return results;
+std::vector<core::Results> read_begun(const std::vector<std::string>& files,
+                                      std::vector<std::string>& warnings) {
+  std::vector<core::Results> all;
+  for (const std::string& file : files) {
+    std::vector<core::Results> one{core::read_results(file)};
+    if (!one[0].begun) throw core::Error(fmt::format("{}: has no header", file));
+    // Each by itself: that files are of several machines is as it should be.
+    std::ranges::move(reports::warnings_of(one), std::back_inserter(warnings));
+    all.push_back(std::move(one[0]));
+  }
+  return all;
 }
 
 }  // namespace attest::cli

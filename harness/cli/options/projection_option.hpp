@@ -21,10 +21,10 @@ class ProjectionOption {
   /// The files of --calibrate: two, or none.
   const std::vector<std::string>& calibration_files() const { return calibration_; }
   /// Throws Error if there is no such board; the message lists all. The files of --calibrate are
-  /// read.
-  reports::ProjectionTarget target() const;
+  /// read; what weakens them is added to `warnings`.
+  reports::ProjectionTarget target(std::vector<std::string>& warnings) const;
   /// Of the files of --calibrate, which must have been given. Throws Error as reports::calibrate.
-  reports::Calibration calibration() const;
+  reports::Calibration calibration(std::vector<std::string>& warnings) const;
 
  private:
   std::string option_, board_;
@@ -33,7 +33,9 @@ class ProjectionOption {
 
 /// "orin-agx64-maxn, orin-agx64-50w, ...".
 std::string target_names();
-/// Throws Error if the file has no header.
-core::Results read_begun(const std::string& file);
+/// Reads results files; what weakens them is added to `warnings`. Throws Error if one has no
+/// header.
+std::vector<core::Results> read_begun(const std::vector<std::string>& files,
+                                      std::vector<std::string>& warnings);
 
 }  // namespace attest::cli
