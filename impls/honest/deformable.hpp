@@ -20,8 +20,10 @@ struct SamplingArithmetic {
 };
 
 enum class Form {
-  kSample,  // four products with the bilinear factors are summed, then weighed
-  kFactor   // the weight is multiplied with the factors first: four addends of the sum
+  kSample,       // four products with the bilinear factors are summed, then weighed
+  kFactor,       // the weight is multiplied with the factors first: four addends of the sum
+  kAlongRows,    // a + f (b - a) along both rows of pixels, then down between these; then weighed
+  kAlongColumns  // the same, along both columns first
 };
 enum class Sum {
   kForward,
@@ -77,11 +79,12 @@ class DeformableKernel {
   struct Buffers {
     Buffers(const attest_deformable_params& p, void* memory) {
       Arena arena(memory);
-      pixel = arena.take(p.head_dim_v), sample = arena.take(p.head_dim_v);
+      for (float*& one : pixels) one = arena.take(p.head_dim_v);
+      sample = arena.take(p.head_dim_v);
       for (float*& one : sums) one = arena.take(p.head_dim_v);
       bytes = arena.bytes();
     }
-    float *pixel, *sample, *sums[kSums];  // [head_dim_v] each
+    float *pixels[4], *sample, *sums[kSums];  // [head_dim_v] each
     size_t bytes;
   };
 
@@ -145,17 +148,46 @@ class DeformableKernel {
     for (int k = 0; k < 4; ++k) {
       float factor = kept((k % 2 ? right : left) * (k / 2 ? lower : upper), of_weight);
       if (m_.form == Form::kFactor) factor = kept(weight * factor, of_weight);
-      if (!read_pixel(b, h, level, row + k / 2, column + k % 2, x_.pixel)) continue;
-      for (int64_t d = 0; d < channels; ++d) x_.pixel[d] *= factor;
-      keep(x_.pixel, channels, of_product);
+      float* const pixel = x_.pixels[k];
+      const bool is_read = read_pixel(b, h, level, row + k / 2, column + k % 2, pixel);
+      if (by_differences() || !is_read) continue;
+      for (int64_t d = 0; d < channels; ++d) pixel[d] *= factor;
+      keep(pixel, channels, of_product);
       if (m_.form == Form::kFactor) {
-        add(x_.pixel, sum_of(level, k));
+        add(pixel, sum_of(level, k));
         continue;
       }
-      for (int64_t d = 0; d < channels; ++d) x_.sample[d] += x_.pixel[d];
+      for (int64_t d = 0; d < channels; ++d) x_.sample[d] += pixel[d];
       keep(x_.sample, channels, of_product);
     }
-    if (m_.form == Form::kSample) weigh_sample(weight, level);
+    if (by_differences()) interpolate(right, lower);
+    if (m_.form != Form::kFactor) weigh_sample(weight, level);
+  }
+
+  bool by_differences() const {
+    return m_.form == Form::kAlongRows || m_.form == Form::kAlongColumns;
+  }
+
+  void interpolate(float right, float lower) const {
+    const bool rows = m_.form == Form::kAlongRows;
+    const float along = rows ? right : lower, across = rows ? lower : right;
+    float* const* const pixel = x_.pixels;
+    approach(pixel[0], pixel[rows ? 1 : 2], along);
+    approach(pixel[rows ? 2 : 1], pixel[3], along);
+    approach(pixel[0], pixel[rows ? 2 : 1], across);
+    std::copy_n(pixel[0], a_.p.head_dim_v, x_.sample);
+  }
+
+  /// from += share * (to - from); `to` is overwritten.
+  void approach(float* from, float* to, float share) const {
+    const int64_t channels = a_.p.head_dim_v;
+    const int32_t dtype = m_.computes.product;
+    for (int64_t d = 0; d < channels; ++d) to[d] -= from[d];
+    keep(to, channels, dtype);
+    for (int64_t d = 0; d < channels; ++d) to[d] *= share;
+    keep(to, channels, dtype);
+    for (int64_t d = 0; d < channels; ++d) from[d] += to[d];
+    keep(from, channels, dtype);
   }
 
   void weigh_sample(float weight, int64_t level) {

@@ -81,6 +81,13 @@ constexpr SamplingMethod kLevels = honest_sampling(
     "honest_deformable_levels", "a sum for each level, float32", Form::kFactor, Sum::kLevels);
 constexpr SamplingMethod kCorners = honest_sampling(
     "honest_deformable_corners", "a sum for each corner, float32", Form::kFactor, Sum::kCorners);
+constexpr SamplingMethod kDifferences =
+    honest_sampling("honest_deformable_differences", "a + f (b - a), rows first, float32",
+                    Form::kAlongRows, Sum::kForward);
+constexpr SamplingMethod kHalfDifferences = honest_sampling(
+    "honest_deformable_f16_differences", "b - a in f16, columns first, small numbers become 0",
+    Form::kAlongColumns, Sum::kForward,
+    {.weight = ATTEST_F16, .product = ATTEST_F16, .ways = ATTEST_FLUSHES_SUBNORMALS});
 constexpr SamplingMethod kOnGrid =
     honest_sampling("honest_deformable_grid", "locations on grid_sample's scale, float32",
                     Form::kSample, Sum::kForward, {.ways = ATTEST_LOCATES_ON_GRID});
@@ -110,6 +117,7 @@ ATTEST_PLUGIN(attest::table<Softmax<kNaive>>(), attest::table<Softmax<kTiled>>()
               attest::table<Linear<kLinearBrain>>(), attest::table<Deformable<kSamples>>(),
               attest::table<Deformable<kFactors>>(), attest::table<Deformable<kBackward>>(),
               attest::table<Deformable<kLevels>>(), attest::table<Deformable<kCorners>>(),
-              attest::table<Deformable<kOnGrid>>(), attest::table<Deformable<kSampledHalf>>(),
-              attest::table<Deformable<kHalfSums>>(), attest::table<Deformable<kFlushing>>(),
-              attest::table<Deformable<kSampledBrain>>())
+              attest::table<Deformable<kDifferences>>(),
+              attest::table<Deformable<kHalfDifferences>>(), attest::table<Deformable<kOnGrid>>(),
+              attest::table<Deformable<kSampledHalf>>(), attest::table<Deformable<kHalfSums>>(),
+              attest::table<Deformable<kFlushing>>(), attest::table<Deformable<kSampledBrain>>())

@@ -228,6 +228,22 @@ std::vector<TermCase> term_cases() {
        {.product = ATTEST_BF16},
        0,
        [] { return made({.v_dtype = ATTEST_BF16, .value = near_one, .spot = quarter_in_a_cell}); }},
+      {T::kDifference,
+       "difference",
+       "a + f (b - a), where a is 1 and has nearly no weight, b 0.001",
+       {},
+       2,
+       [] {
+         return made(
+             {.num_points = 1,
+              .value = [](int64_t, int64_t x, double r) { return (x % 2 ? 1 : 1e-3) + 1e-4 * r; },
+              .spot =
+                  [](int64_t q, int64_t, Spot) {
+                    // locations, coordinates and fractions are exact
+                    return Spot{(3.5 + whole(q, 1, 116, 128) / 128) / 8,
+                                (whole(q, 2, 0, 8) + 0.5) / 8, 1};
+                  }});
+       }},
       {T::kSmallProduct,
        "small_product",
        "products of some 2^-22 in f16",

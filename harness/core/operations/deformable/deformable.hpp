@@ -36,8 +36,9 @@ std::vector<Mistake> deformable_mistakes(const Problem& problem, const Tensors& 
 std::unique_ptr<Golden> deformable_golden(const Problem& problem, const Tensors& tensors);
 
 /// Operation::kernels: a sample is summed, then weighed; or the weight is multiplied with the
-/// bilinear factors first.
-inline constexpr int kDeformableKernels = 2;
+/// bilinear factors first; or a sample is interpolated by differences, a + f (b - a), in each row
+/// of pixels and then between the two, and weighed.
+inline constexpr int kDeformableKernels = 3;
 /// Operation::emulate.
 void emulate_deformable(const Problem& problem, const Tensors& tensors,
                         const DeformableArithmetic& arithmetic, int kernel,

@@ -20,10 +20,12 @@ class DeformableEmulator {
       : p_(problem.as<Params>()),
         levels_(deformable::levels_of(p_)),
         a_(arithmetic),
-        weighs_first_(kernel == 1),
+        kernel_(kernel),
         tensors_(tensors),
         pixels_(problem, tensors),
-        pixel_(size_t(p_.head_dim_v)) {}
+        width_(size_t(p_.head_dim_v)) {
+    for (std::vector<double>& pixel : pixel_) pixel.resize(width_);
+  }
 
   /// o [head_dim_v] of query i of head h in sequence b.
   std::vector<double> row(int64_t b, int64_t h, int64_t i) {
@@ -36,6 +38,9 @@ class DeformableEmulator {
   }
 
  private:
+  enum Kernel { kSumsSamples, kWeighsFirst, kSubtracts, kCount };
+  static_assert(int{kCount} == kDeformableKernels);
+
   double kept(double x, DType dtype) const {
     const double y = rounded(narrowed(x, dtype), dtype);
     return a_.has(ATTEST_FLUSHES_SUBNORMALS) && std::fabs(y) < smallest_normal(dtype) ? 0 : y;
@@ -63,7 +68,7 @@ class DeformableEmulator {
 
   // The sum of addends begin .. end - 1.
   std::vector<double> sum(int64_t begin, int64_t end, int64_t length) const {
-    std::vector<double> total(pixel_.size());
+    std::vector<double> total(width_);
     const auto add = [&](const std::vector<double>& x) {
       for (size_t c = 0; c < x.size(); ++c) total[c] = kept(total[c] + x[c], a_.accumulator);
     };
@@ -89,33 +94,42 @@ class DeformableEmulator {
     const auto fraction = [this](double at) { return kept(at - std::floor(at), a_.weight); };
     const double right = fraction(x), lower = fraction(y), left = kept(1 - right, a_.weight),
                  upper = kept(1 - lower, a_.weight);
-    std::vector<double> sample(pixel_.size());
+    std::vector<double> sample(width_);
     for (int k = 0; k < 4; ++k) {
       const double factor = kept((k % 2 ? right : left) * (k / 2 ? lower : upper), a_.weight),
                    both = kept(weight * factor, a_.weight);
+      std::vector<double>& pixel = pixel_[size_t(k)];
       pixels_.read(b, h, size, int64_t(std::floor(y)) + k / 2, int64_t(std::floor(x)) + k % 2,
-                   pixel_.data());
-      for (double& v : pixel_) v = kept(v, a_.product);
-      if (weighs_first_) {
-        addends_.push_back(pixel_);
+                   pixel.data());
+      for (double& v : pixel) v = kept(v, a_.product);
+      if (kernel_ == kWeighsFirst) {
+        addends_.push_back(pixel);
         for (double& product : addends_.back()) product = kept(both * product, a_.product);
-        continue;
       }
-      for (size_t c = 0; c < pixel_.size(); ++c)
-        sample[c] = kept(sample[c] + kept(factor * pixel_[c], a_.product), a_.product);
+      for (size_t c = 0; c < width_ && kernel_ == kSumsSamples; ++c)
+        sample[c] = kept(sample[c] + kept(factor * pixel[c], a_.product), a_.product);
     }
-    if (weighs_first_) return;
+    if (kernel_ == kWeighsFirst) return;
+    for (size_t c = 0; c < width_ && kernel_ == kSubtracts; ++c)
+      sample[c] = between(between(pixel_[0][c], pixel_[1][c], right),
+                          between(pixel_[2][c], pixel_[3][c], right), lower);
     for (double& product : sample) product = kept(weight * product, a_.product);
     addends_.push_back(std::move(sample));
+  }
+
+  double between(double from, double to, double share) const {
+    const double step = kept(share * kept(to - from, a_.product), a_.product);
+    return kept(from + step, a_.product);
   }
 
   const Params& p_;
   const std::vector<Level> levels_;
   const DeformableArithmetic& a_;
-  const bool weighs_first_;
+  const int kernel_;
   const Tensors& tensors_;
   const deformable::Pixels pixels_;
-  std::vector<double> pixel_;
+  const size_t width_;                        // channels
+  std::vector<double> pixel_[4];              // [width_] each
   std::vector<std::vector<double>> addends_;  // of one row, in the order of the points
 };
 

@@ -23,6 +23,7 @@ enum class Term {
   kFactor,           // products of two fractions, and of these and w
   kValues,           // V rounded to the dtype of products
   kProduct,          // products with V, the sum of four, the product with w
+  kDifference,       // by how much more differences of pixels err, as in a + f (b - a)
   kSmallProduct,     // the same below the smallest normal number
   kFlushed,          // numbers below the smallest normal number become 0
   kSum,              // the sum over points
