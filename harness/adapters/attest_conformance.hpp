@@ -50,6 +50,7 @@ struct Times {
   double least_bytes = 0;  // the fewest bytes that a run can move
   double queries = 0;      // the number of tokens that an output is computed for
   double peak_bytes = 0;   // the measured peak of memory beside the tensors
+  double roofline = 0;     // the least time that the machine allows / median_ns; 0: not known
   int threads = 0;         // the number of threads that the implementation may use
 };
 

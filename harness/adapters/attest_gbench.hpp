@@ -45,6 +45,7 @@ inline void count(benchmark::State& state, const conformance::Outcome& outcome) 
   put("tokens/s", times.queries / times.median_ns * 1e9);
   put("bytes", times.least_bytes);
   put("peak_bytes", times.peak_bytes);
+  put("roofline", times.roofline);
   put("runs", double(times.runs));
   put("median_low_ns", times.median_low_ns);
   put("median_high_ns", times.median_high_ns);

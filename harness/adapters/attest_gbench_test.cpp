@@ -90,6 +90,8 @@ TEST_F(GbenchAdapter, CountersAreRatesOfTheMedianRun) {
   EXPECT_NEAR(double(entry["bytes/s"]) * time_ns * 1e-9, bytes, 1e-3);
   EXPECT_THAT(time_ns,
               AllOf(Ge(double(entry["median_low_ns"])), Le(double(entry["median_high_ns"]))));
+  EXPECT_GT(double(entry["roofline"]), 0);
+  EXPECT_LT(double(entry["roofline"]), 1);
   EXPECT_GT(double(entry["runs"]), 2);
   EXPECT_LE(double(entry["max_ratio"]), 1);
   EXPECT_EQ(entry["cpu_time"], entry["real_time"]);

@@ -12,6 +12,7 @@
 #include "core/operations/declaration.hpp"
 #include "core/problem/glob.hpp"
 #include "core/problem/spec.hpp"
+#include "core/run/rooflines.hpp"
 #include "core/run/vectors/vector_runner.hpp"
 #include "core/session/session.hpp"
 #include "core/tensor/error.hpp"
@@ -50,6 +51,7 @@ std::optional<Times> times_of(const Record& record) {
                .least_bytes = record.min_bytes,
                .queries = queries_of(record),
                .peak_bytes = double(record.memory.peak_bytes.value_or(0)),
+               .roofline = record.roofline ? record.roofline->share : 0,
                .threads = record.threads};
 }
 
@@ -78,6 +80,7 @@ struct Conformance::State {
 
   std::optional<core::Implementations> implementations;
   std::optional<core::Session> session;
+  std::optional<core::Rooflines> rooflines;  // of timed tests
   std::vector<Test> tests;
   std::vector<Asked> asked;  // of each test
   std::set<std::pair<std::string, std::string>> names;
@@ -96,6 +99,7 @@ struct Conformance::State {
                                                                          core::all_operations()),
                                      .timed = options.timed,
                                      .golden_device = core::find_golden_device()});
+    if (options.timed) rooflines.emplace(limits.threads);
     name_tests();
   }
 
@@ -144,7 +148,9 @@ const std::vector<Test>& Conformance::tests() const { return state_->tests; }
 
 Outcome Conformance::run(size_t test) {
   const State::Asked& asked = state_->asked.at(test);
-  return outcome_of(state_->session->run_one(asked.job, asked.entry ? &*asked.entry : nullptr));
+  Record record = state_->session->run_one(asked.job, asked.entry ? &*asked.entry : nullptr);
+  if (state_->rooflines) state_->rooflines->add(record);
+  return outcome_of(record);
 }
 
 }  // namespace attest::conformance

@@ -7,9 +7,6 @@
 
 #include "cli/output/header.hpp"
 #include "cli/output/repro_line.hpp"
-#include "core/device/device_kinds.hpp"
-#include "core/measure/device_limits.hpp"
-#include "core/run/roofline.hpp"
 #include "reports/formats.hpp"
 
 namespace attest::cli {
@@ -63,8 +60,8 @@ void Recorder::print_all(const std::vector<core::Record>& records, bool complete
 void Recorder::begin(const core::Session& session) {
   const std::string path = options_.results_path();
   if (path.empty() && options_.table.empty() && !options_.probes_machine) return;
-  limits_.emplace(options_.plugins.limits.threads);
-  header_ = make_header(options_.command, implementations_, limits_->probe());
+  rooflines_.emplace(options_.plugins.limits.threads);
+  header_ = make_header(options_.command, implementations_, rooflines_->machine());
   if (path.empty()) return;
   const core::Identity identity = options_.identity(session);
   header_.environment["identity"] = identity;
@@ -75,19 +72,6 @@ void Recorder::begin(const core::Session& session) {
              earlier_.complete() ? ", and it is complete" : "");
   if (!earlier_.complete())
     results_->write({{"type", "resumed"}, {"started", utc_now()}, {"kept", earlier_.count()}});
-}
-
-void Recorder::add_roofline(core::Record& record) {
-  const auto kinds = core::device_kinds();
-  const auto kind = std::ranges::find(kinds, record.device, &core::DeviceKind::name);
-  if (kind != kinds.end() && kind->facts) {
-    const auto [limits, is_new] = device_limits_.try_emplace(record.device);
-    if (is_new) limits->second = core::device_limits(kind->facts());
-    if (limits->second) record.roofline = core::roofline_of(record, *limits->second);
-    return;
-  }
-  if (std::string why = limits_->renew(); !why.empty()) record.notes.push_back(std::move(why));
-  record.roofline = core::roofline_of(record, limits_->probe());
 }
 
 core::Results Recorder::results(const std::vector<core::Record>& records, bool complete) const {
@@ -128,7 +112,7 @@ void Recorder::finished(const core::Job& job, const core::Registry::Entry* entry
   if (entry && implementations_.shared_names().contains(impl))
     impl = entry->own_name + "@" + record.plugin;
   record.repro = repro_line(options_, job, impl, record);
-  if (limits_) add_roofline(record);
+  if (rooflines_) rooflines_->add(record);
   if (results_) results_->write(to_json(record));
   has_bad_ |= record.outcome.is_bad();
   if (progress_) progress_->finish();

@@ -9,8 +9,8 @@
 #include "cli/options/judging_options.hpp"
 #include "cli/output/progress.hpp"
 #include "cli/output/results_file.hpp"
-#include "core/measure/current_limits.hpp"
 #include "core/record/results.hpp"
+#include "core/run/rooflines.hpp"
 #include "core/session/earlier_results.hpp"
 #include "core/session/session.hpp"
 #include "reports/table.hpp"
@@ -45,17 +45,13 @@ class Recorder : public core::Sink {
  private:
   void begin(const core::Session& session);
   void show(const core::Record& record);
-  /// Sets the roofline of a record, after the limits of this machine were measured again if its
-  /// state has changed.
-  void add_roofline(core::Record& record);
   void print(const std::string& text);
 
   const JudgingOptions& options_;
   const core::Implementations& implementations_;
   core::EarlierResults earlier_;
   std::map<std::string, core::TokenPicture> tokens_;  // by their inputs
-  std::optional<core::CurrentLimits> limits_;         // of the machine, where a header has them
-  std::map<std::string, std::optional<core::Probe>> device_limits_;  // by the kind of device
+  std::optional<core::Rooflines> rooflines_;          // where a header has the machine's limits
   core::Header header_;
   std::optional<ResultsFile> results_;
   std::optional<Progress> progress_;
