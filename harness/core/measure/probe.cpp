@@ -190,7 +190,7 @@ void measure_levels(Probe& probe, ProbeDepth depth) {
 }
 
 /// "AVX-512 BF16" as part of a key: "avx512_bf16".
-std::string key_of(const std::string& unit) {
+std::string fact_key(const std::string& unit) {
   std::string key;
   for (const char c : unit)
     if (c == ' ')
@@ -225,11 +225,11 @@ std::map<std::string, std::string> facts(const Probe& probe) {
   };
   for (const ArithmeticPeak& peak : probe.arithmetic)
     add(&peak == &probe.fma() ? "fma_gflops"
-                              : fmt::format("{}_{}_gflops", peak.dtype, key_of(peak.unit)),
+                              : fmt::format("{}_{}_gflops", peak.dtype, fact_key(peak.unit)),
         peak.gflops);
   add("exp_gps", probe.exp_gps);
   for (const MemoryLevel& level : probe.levels) {
-    const std::string prefix = &level == &probe.memory() ? "" : key_of(level.name) + "_";
+    const std::string prefix = &level == &probe.memory() ? "" : fact_key(level.name) + "_";
     add(prefix + "read_gbs", level.read_gbs);
     add(prefix + "triad_gbs", level.triad_gbs);
     if (level.own_bytes > 0) all[prefix + "bytes"] = std::to_string(level.own_bytes);

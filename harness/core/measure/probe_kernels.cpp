@@ -2,6 +2,8 @@
 
 #include <numeric>
 
+#include "core/tensor/simd_targets.hpp"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "core/measure/probe_kernels.cpp"
 #include <hwy/foreach_target.h>

@@ -1,5 +1,7 @@
 // One copy of these loops for each instruction set; the first call picks the best that the machine
 // has.
+#include "core/tensor/simd_targets.hpp"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "core/operations/product.cpp"
 #include <hwy/foreach_target.h>

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "core/tensor/simd_targets.hpp"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "core/operations/softmax/golden/score_kernels.cpp"
 #include <hwy/foreach_target.h>
