@@ -106,7 +106,7 @@ class Catalogue {
   // that gaps.cpp takes for seen.
   std::string too_few_keys(int gap) const {
     if (shape_.most_keys < 2) return "no row sees two keys";
-    constexpr double kLargest = 256;
+    constexpr double kLargest = 448;
     const double shown = double(shape_.most_keys - 1) * std::exp(-gap) * kLargest,
                  least = events::kSeenSubnormals * half_subnormal(spec(ATTEST_O).dtype);
     return shown >= least
