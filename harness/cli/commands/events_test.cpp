@@ -62,8 +62,13 @@ TEST_F(Events, OfOneProblem) {
               AllOf(HasSubstr("softmax dtype=f32 num_heads=2 seq_len_q=20 head_dim=16: "),
                     HasSubstr("rise/16")));
   const Outcome linear = attest("list --events --for 'linear seq_len_q=20 head_dim=16'");
-  EXPECT_EQ(linear.code, 0);
-  EXPECT_THAT(linear.text, HasSubstr("0 of 0 events"));
+  EXPECT_EQ(linear.code, 0) << linear.text;
+  EXPECT_THAT(linear.text, AllOf(HasSubstr("normaliser"), Not(HasSubstr("missed"))));
+  const Outcome deformable = attest(
+      "list --events --for 'deformable seq_len_q=5 head_dim_v=8 num_points=2 level_height_0=4 "
+      "level_width_0=5'");
+  EXPECT_EQ(deformable.code, 0) << deformable.text;
+  EXPECT_THAT(deformable.text, HasSubstr("0 of 0 events"));
 }
 
 TEST_F(Events, WordsThatMakeNoSense) {

@@ -112,6 +112,12 @@ const Trial kTrials[] = {
     {"softmax dtype=f16 num_heads=2 seq_len_q=210 head_dim=32 softcap=3 grid_height=15 "
      "grid_width=14 window_height=15 window_width=14 rel_bias",
      {"cancels", "rise/16/always"}},
+    {"linear dtype=f32 num_heads=2 seq_len_q=61 head_dim=16", {}},
+    {"linear dtype=f16 batch=2 num_heads=4 num_kv_heads=2 seq_len_q=197 head_dim=24 head_dim_v=40",
+     {}},
+    {"linear dtype=bf16 batch=2 num_heads=2 seq_len_q=1021 head_dim=16 mask query_mask", {}},
+    {"linear dtype=f16 num_heads=4 seq_len_q=4099 head_dim=32", {}},
+    {"linear dtype=bf16 num_heads=2 seq_len_q=515 seq_len_kv=65551 head_dim=24", {}},
 };
 
 constexpr double kMostFlops = 1.5e9;  // of problems that are surveyed twice
@@ -187,10 +193,24 @@ TEST(EventSurvey, EveryDefaultFillIsNeeded) {
       if (found.missed(of.fill).size() > missed) needed.insert(of.fill);
     }
   }
-  EXPECT_THAT(fills, IsSupersetOf({"cancelling", "codebook", "codebook_peaked", "huge", "random",
-                                   "rising", "rising_2", "rising_24", "wild", "wild_7"}));
-  EXPECT_EQ(fills.size(), 5 + 24u + 7u) << "not all rounds of rising and wild";
+  EXPECT_THAT(fills, IsSupersetOf({"cancelling", "codebook", "codebook_peaked", "faint", "huge",
+                                   "random", "rising", "rising_2", "rising_24", "wild", "wild_7"}));
+  EXPECT_EQ(fills.size(), 6 + 24u + 7u) << "not all rounds of rising and wild";
   EXPECT_EQ(needed, fills);
+}
+
+// Each fill of linear attention alone causes some of its events. Where queries are masked, there is
+// no "wild".
+TEST(EventSurvey, LinearAttentionNeedsEachFill) {
+  const std::string line = "linear dtype=f16 batch=2 num_heads=2 seq_len_q=197 head_dim=16";
+  const EventSurvey plain = survey(parse_problem(line)),
+                    masked = survey(parse_problem(line + " mask query_mask"));
+  EXPECT_THAT(plain.missed("faint"), IsSupersetOf({"keys/few", "normaliser/eps", "phi/faint"}));
+  EXPECT_THAT(plain.missed("cancelling"), IsSupersetOf({"cancels"}));
+  EXPECT_THAT(plain.missed("wild"),
+              IsSupersetOf({"nan/k", "nan/q", "nan/v/first", "nan/v/last", "nan/v/middle"}));
+  EXPECT_THAT(masked.missed("random"), IsSupersetOf({"phi/both"}));
+  EXPECT_THAT(masked.missed("faint"), IsSupersetOf({"hidden/16", "hidden/64"}));
 }
 
 TEST(EventSurvey, NamesWhatIsMissed) {

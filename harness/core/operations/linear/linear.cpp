@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "core/operations/linear/linear_events.hpp"
 #include "core/operations/linear/softmax_distance.hpp"
 #include "core/operations/relation.hpp"
 #include "core/operations/variant.hpp"
@@ -135,6 +136,13 @@ class LinearOperation final : public Operation {
   std::vector<std::unique_ptr<Relation>> relations(const Problem& problem,
                                                    const Tensors& inputs) const override {
     return linear_relations(problem, inputs);
+  }
+  std::vector<NumericEvent> events(const Problem& problem) const override {
+    return linear_events(problem);
+  }
+  std::set<std::string> count_events(const Problem& problem, const Tensors& inputs,
+                                     const std::vector<bool>& judged) const override {
+    return count_linear_events(problem, inputs, judged);
   }
   std::optional<double> distance_from_softmax(const Problem& problem,
                                               const Tensors& inputs) const override {

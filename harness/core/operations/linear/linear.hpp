@@ -14,9 +14,9 @@ const Operation& linear_operation();
 
 /// Operation::fill: writes q, k, v and the masks.
 /// "random": normal numbers. "faint": q and some 16 keys are near -8 and the other keys near -30,
-/// so phi(q) sum phi(k) is small, and an error in eps shows. "cancelling": the true output is 0.
-/// Storing it rounds nothing, so the rounding inside a kernel shows. "wild": as "random", with a
-/// few NaN that the masks let through.
+/// so phi(q) sum phi(k) is small, and an error in eps shows; a mask hides whole tiles of keys.
+/// "cancelling": the true output is 0. Storing it rounds nothing, so the rounding inside a kernel
+/// shows. "wild": as "random", with a few NaN that the masks let through.
 void fill_linear(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own);
 
 std::vector<std::unique_ptr<Relation>> linear_relations(const Problem& problem,

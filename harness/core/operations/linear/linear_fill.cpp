@@ -37,6 +37,24 @@ void fill_mask(const Tensor& tensor, uint64_t seed, int64_t period) {
   }
 }
 
+// A tile of 16 to 256 keys in the middle of a sequence is hidden, so that a kernel has tiles with
+// no key that counts, and the first and the last key are.
+void fill_mask_with_runs(const Tensor& mask) {
+  const int64_t keys = mask.spec.dim[3];
+  for (int64_t b = 0; b < mask.spec.dim[0]; ++b) {
+    const auto write = [&](int64_t begin, int64_t end, bool counts) {
+      for (int64_t j = begin; j < end; ++j)
+        store(mask.data, ATTEST_BOOL, b * mask.spec.stride[0] + j * mask.spec.stride[3], counts);
+    };
+    write(0, keys, true);
+    for (int64_t tile = 16; tile <= 256 && 2 * tile <= keys; tile *= 2) {
+      const int64_t begin = keys / tile / 2 * tile;
+      write(begin, begin + tile, false);
+    }
+    if (keys > 2) write(0, 1, false), write(keys - 1, keys, false);
+  }
+}
+
 // --- "cancelling" ---
 //
 // Channels come in blocks of four, in which phi(q) = 1 + x + i y, i = 0..3, and S is a sum of (1,
@@ -168,7 +186,9 @@ void fill_linear(const Problem& problem, const Fill& fill, const Tensors& tensor
     const bool given = only_own && fill.name == kTokens && role.content != Role::Content::kOwn;
     if (!tensor || is_output(role) || given) continue;
     const uint64_t seed = random_bits(fill.seed, uint64_t(role.index) + (wild ? kWildStream : 0));
-    if (role.dtype == ATTEST_BOOL)
+    if (faint && role.index == ATTEST_MASK)
+      fill_mask_with_runs(tensor);
+    else if (role.dtype == ATTEST_BOOL)
       fill_mask(tensor, seed,
                 role.index == ATTEST_MASK && cancels ? std::max<int64_t>(tensor.spec.dim[3] / 2, 1)
                                                      : INT64_MAX);
