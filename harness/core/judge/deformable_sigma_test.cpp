@@ -7,6 +7,7 @@
 
 #include "core/judge/check.hpp"
 #include "core/judge/testing/emulated_outputs.hpp"
+#include "core/judge/testing/term_trial.hpp"
 #include "core/operations/declaration.hpp"
 #include "core/operations/deformable/testing/deformable_cases.hpp"
 #include "core/tensor/random.hpp"
@@ -85,6 +86,29 @@ TEST(DeformableSigma, HonestKernelsPassInRowsWithBounds) {
   const Judgement judgement = judged(c, {.location = ATTEST_F16}, 0);
   EXPECT_GT(judgement.swept_elements, 1000);
   EXPECT_EQ(judgement.outcome.verdict(), Verdict::kPass) << judgement.outcome.reason;
+}
+
+// Locations in f64 of the centres of pixels, rounded to f32, lie before some of them: a kernel has
+// a fraction of nearly 1 in the cell before, and rounds a difference that the true fraction, 0,
+// hides.
+TEST(DeformableSigma, DifferencesPassWhereCoordinatesCrossTheCentreOfAPixel) {
+  constexpr int32_t kHeight = 41, kWidth = 94;
+  const DeformableCase c(
+      {.seq_len_q = 200, .num_points = 1, .levels = {{kHeight, kWidth}}, .align_corners = true},
+      ATTEST_F64, {"random", 5});
+  testing::edit(c, ATTEST_V, [](int64_t pixel, int64_t, double random) {
+    return pixel % kWidth % 2 == 1 ? 1e-3 * random : random;
+  });
+  const Tensor& locations = c.tensors[ATTEST_LOCATIONS];
+  for (int64_t i = 0; i < c.p().seq_len_q; ++i) {
+    store(locations.data, ATTEST_F64, 2 * i, double(i * 2 % (kWidth - 1)) / (kWidth - 1));
+    store(locations.data, ATTEST_F64, 2 * i + 1, double(i % kHeight) / (kHeight - 1));
+  }
+  for (int kernel = 0; kernel < kDeformableKernels; ++kernel) {
+    const Judgement judgement = judged(c, {.product = ATTEST_F16, .output = ATTEST_F64}, kernel);
+    EXPECT_EQ(judgement.outcome.verdict(), Verdict::kPass)
+        << kernel << ": " << judgement.outcome.reason << " " << judgement.max_ratio;
+  }
 }
 
 // Random problems, inputs and declarations; numbers follow from `trial`.

@@ -80,6 +80,35 @@ void RowExpectation::steepen(int64_t b, int64_t h, const Place& place, bool hori
   }
 }
 
+// A kernel whose coordinate falls into the cell before has fractions of nearly 1 there. Where it
+// interpolates by differences, those to the line before round.
+void RowExpectation::add_lines_before(int64_t b, int64_t h, const Place& place, bool horizontal) {
+  const Level& level = reader_.levels()[size_t(place.point.level)];
+  const auto x = int64_t(std::floor(place.point.x)), y = int64_t(std::floor(place.point.y));
+  const double share = horizontal ? place.row_share : place.column_share, w = place.point.weight,
+               relative = squared(Term::kDifference) * 2 * product_.relative;
+  std::vector<double>&before = partial_, &now = reach_, &sum = work_, &squares = column_;
+  std::fill(sum.begin(), sum.end(), 0.0), std::fill(squares.begin(), squares.end(), 0.0);
+  for (int line = 0; line < 2; ++line) {
+    const int64_t column = horizontal ? x : x + line, row = horizontal ? y + line : y;
+    pixels_.read(b, h, level, row, column, now.data());
+    pixels_.read(b, h, level, horizontal ? row : row - 1, horizontal ? column - 1 : column,
+                 before.data());
+    const double part = line == 0 ? 1 - share : share;
+    for (size_t c = 0; c < width_; ++c) {
+      const double step = part * (now[c] - before[c]);
+      if (!std::isfinite(step)) continue;
+      sum[c] += step, squares[c] += step * step;
+    }
+  }
+  for (size_t c = 0; c < width_; ++c) {
+    const double square = std::max(squares[c], sum[c] * sum[c]);
+    variance_[c] += w * w * relative * square;
+    if (product_.flushes && square < product_.flush_below * kFlushMargin * kFlushMargin)
+      variance_[c] += w * w * squared(Term::kFlushed) * square;
+  }
+}
+
 // The largest v00 - v01 - v10 + v11 of the cells that the point may lie in, by channel, in work_.
 void RowExpectation::find_saddle(int64_t b, int64_t h, const Place& place) {
   const Level& level = reader_.levels()[size_t(place.point.level)];
@@ -121,6 +150,7 @@ void RowExpectation::add_axis(int64_t b, int64_t h, size_t index, bool horizonta
   const bool has_kink = all > 0 && std::floor(at - reach) != std::floor(at + reach);
   if (has_kink) {
     steepen(b, h, place, horizontal, reach, slope);
+    if (std::floor(at - reach) < std::floor(at)) add_lines_before(b, h, place, horizontal);
     (horizontal ? place.reach_x : place.reach_y) = std::min(reach, kFarthestSaddle);
   }
   const uint64_t axis = horizontal ? 0 : uint64_t{kAxisKinds}, key = bits_of(location);

@@ -84,6 +84,7 @@ class RowExpectation {
   void add_axis(int64_t b, int64_t h, size_t place, bool horizontal);
   void steepen(int64_t b, int64_t h, const Place& place, bool horizontal, double reach,
                double* slope);
+  void add_lines_before(int64_t b, int64_t h, const Place& place, bool horizontal);
   void add_factors(size_t place);
   void add_products(size_t place);
   void add_flushed(const Place& place, const double* v, const double* samples);
