@@ -1,7 +1,7 @@
 // deformable_cpu: multi-scale deformable attention in float32, SIMD and threads over queries of
-// heads (simd/deformable.cpp). V of a head is copied together if other heads lie between its rows.
-// If it is larger than a cache, queries are sorted by place, so that pixels are read again while
-// they are near. The order changes no output.
+// heads (simd/deformable.cpp). V of a head is copied together, with an edge of zeros around each
+// level, if its rows are read often. If it is larger than a cache, queries are sorted by place, so
+// that pixels are read again while they are near. The order changes no output.
 #include <omp.h>
 
 #include <algorithm>

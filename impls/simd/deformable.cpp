@@ -6,14 +6,16 @@
 #include "simd/targets.hpp"
 
 // After targets.hpp, which says what foreach_target.h compiles.
+#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
 #include <algorithm>
-#include <cstring>
+#include <type_traits>
 
 #include "simd/deformable.hpp"
 #include "simd/deformable_points-inl.hpp"
+#include "simd/deformable_rows-inl.hpp"
 #include "simd/lanes-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -37,53 +39,92 @@ int64_t chain_of_deformable(const DeformableSlice& s) {
 /// Points of a block: begin .. end - 1, or those numbers of a list.
 struct Chosen {
   int64_t begin, end;
-  const int32_t* list;  // null: the numbers themselves
+  const int32_t* list;  // null, if V is packed: the numbers themselves
 };
-template <bool packed>
-HWY_INLINE int64_t point_at(const Chosen& points, int64_t n) {
-  return packed ? n : points.list[n];
+/// Elements from a pixel to the next one, and to the one below it; the latter if V is packed.
+struct Steps {
+  int64_t right, down;
+};
+
+/// The channels of a pixel, of which neighbours in pairs of vectors of bf16 lie in both vectors: so
+/// they need no permutation.
+template <int vectors, class T>
+HWY_INLINE void load_pixel(const T* pixel, Vector (&values)[vectors]) {
+  for (int w = 0; w < vectors; ++w) values[w] = load_lanes(pixel + w * kLanes);
+}
+template <int vectors>
+HWY_INLINE void load_pixel(const Bf16* pixel, Vector (&values)[vectors]) {
+  const Floats d;
+  const hn::RebindToUnsigned<Floats> word;
+  for (int w = 0; w + 1 < vectors; w += 2) {
+    const auto pairs = hn::LoadU(word, reinterpret_cast<const uint32_t*>(pixel + w * kLanes));
+    values[w] = hn::BitCast(d, hn::ShiftLeft<16>(pairs));
+    values[w + 1] = hn::BitCast(d, hn::And(pairs, hn::Set(word, 0xffff0000u)));
+  }
+  if (vectors % 2 == 1) values[vectors - 1] = load_lanes(pixel + (vectors - 1) * kLanes);
+}
+/// Adds sums of such channels to `target`, in the order of the channels.
+template <class T, int vectors>
+HWY_INLINE void add_channels(Vector (&sum)[vectors], float* target) {
+  const Floats d;
+  for (int w = 0; w < vectors; ++w) {
+    HWY_ALIGN float ordered[2 * kLanes];
+    if (std::is_same<T, Bf16>::value && w + 1 < vectors && w % 2 == 0) {
+      hn::StoreInterleaved2(sum[w], sum[w + 1], d, ordered);
+      sum[w] = hn::Load(d, ordered), sum[w + 1] = hn::Load(d, ordered + kLanes);
+    }
+    hn::StoreU(hn::Add(hn::LoadU(d, target + w * kLanes), sum[w]), d, target + w * kLanes);
+  }
+}
+
+template <class T>
+HWY_INLINE const T* pixel_at(const Block& b, const T* v, int64_t token, int64_t stride) {
+  return token == kNoPixel ? reinterpret_cast<const T*>(b.zero_pixel) : v + token * stride;
 }
 
 /// target[c] += the sum over the points, c < vectors * kLanes; v: of channel 0.
 template <bool packed, int vectors, class T>
-HWY_INLINE void sum_vectors(const Block& b, Chosen points, const T* v, int64_t stride,
-                            float* target) {
+HWY_INLINE void sum_vectors(const Block& b, Chosen points, const T* v, Steps steps, float* target) {
   const Floats d;
   Vector sum[kSums][vectors];
   for (int k = 0; k < kSums; ++k)
     for (int w = 0; w < vectors; ++w) sum[k][w] = hn::Zero(d);
-  for (int64_t n = points.begin; n < points.end; ++n)
+  for (int64_t n = points.begin; n < points.end; ++n) {
+    const int64_t point = packed ? n : points.list[n];
+    const T* const first = packed ? v + int64_t{b.token[point]} * steps.right : v;
     for (int k = 0; k < 4; ++k) {
-      const int64_t at = k * b.room + point_at<packed>(points, n);
-      const T* const pixel = v + int64_t{b.token[at]} * stride;
-      const Vector factor = hn::Set(d, b.factor[at]);
+      const T* const pixel = packed ? first + k % 2 * steps.right + k / 2 * steps.down
+                                    : pixel_at(b, v, b.token[k * b.room + point], steps.right);
+      const Vector factor = hn::Set(d, b.factor[k * b.room + point]);
+      Vector values[vectors];
+      load_pixel<vectors>(pixel, values);
       for (int w = 0; w < vectors; ++w)
-        sum[k % kSums][w] = hn::MulAdd(factor, load_lanes(pixel + w * kLanes), sum[k % kSums][w]);
+        sum[k % kSums][w] = hn::MulAdd(factor, values[w], sum[k % kSums][w]);
     }
+  }
   for (int w = 0; w < vectors; ++w) {
     for (int k = 0; k < kSums; k += 2) sum[k][w] = hn::Add(sum[k][w], sum[k + 1][w]);
     if (kSums == 4) sum[0][w] = hn::Add(sum[0][w], sum[kSums / 2][w]);
-    float* const at = target + w * kLanes;
-    hn::StoreU(hn::Add(hn::LoadU(d, at), sum[0][w]), d, at);
   }
+  add_channels<T, vectors>(sum[0], target);
 }
 
 /// All channels in vectors. Those of the last one that the vectors before it have too are added
 /// apart.
 template <bool packed, class T>
-HWY_INLINE void sum_channels(const Block& b, Chosen points, const T* v, int64_t stride,
+HWY_INLINE void sum_channels(const Block& b, Chosen points, const T* v, Steps steps,
                              int64_t channels, float* target) {
   int64_t c = 0;
   for (; c + kWidest * kLanes <= channels; c += kWidest * kLanes)
-    sum_vectors<packed, kWidest>(b, points, v + c, stride, target + c);
+    sum_vectors<packed, kWidest>(b, points, v + c, steps, target + c);
   const int64_t vectors = (channels - c) / kLanes;
-  if (vectors == 3) sum_vectors<packed, 3>(b, points, v + c, stride, target + c);
-  if (vectors == 2) sum_vectors<packed, 2>(b, points, v + c, stride, target + c);
-  if (vectors == 1) sum_vectors<packed, 1>(b, points, v + c, stride, target + c);
+  if (vectors == 3) sum_vectors<packed, 3>(b, points, v + c, steps, target + c);
+  if (vectors == 2) sum_vectors<packed, 2>(b, points, v + c, steps, target + c);
+  if (vectors == 1) sum_vectors<packed, 1>(b, points, v + c, steps, target + c);
   const int64_t rest = channels % kLanes;
   if (rest == 0) return;
   HWY_ALIGN float last[kLanes] = {};
-  sum_vectors<packed, 1>(b, points, v + channels - kLanes, stride, last);
+  sum_vectors<packed, 1>(b, points, v + channels - kLanes, steps, last);
   for (int64_t n = 0; n < rest; ++n) target[channels - rest + n] += last[kLanes - rest + n];
 }
 
@@ -94,6 +135,7 @@ void sum_singly(const Block& b, Chosen points, const T* v, const int64_t* stride
   for (int64_t n = points.begin; n < points.end; ++n)
     for (int k = 0; k < 4; ++k) {
       const int64_t at = k * b.room + points.list[n];
+      if (b.token[at] == kNoPixel) continue;
       const T* const pixel = v + int64_t{b.token[at]} * stride[0];
       const float factor = b.factor[at];
       for (int64_t c = 0; c < channels; ++c) target[c] += factor * widen(pixel[c * stride[1]]);
@@ -106,6 +148,7 @@ void sum_singly(const Block& b, Chosen points, const T* v, const int64_t* stride
 /// first points, in squares of the level, row by row, there and back. Null if they are in such an
 /// order already, or V is so small that it does not matter.
 const int32_t* sort_queries(const DeformableSlice& s, Range queries, const Block& b) {
+  constexpr int64_t kAhead = 16;  // queries
   const int64_t count = queries.end - queries.begin;
   if (tokens_of(s) * s.channels * size_of(s.v_dtype) <= kSortedBytes) return nullptr;
   const auto bin_of = [](float location) {
@@ -116,6 +159,8 @@ const int32_t* sort_queries(const DeformableSlice& s, Range queries, const Block
   int64_t changes = 0;
   for (int64_t n = 0; n < count; ++n) {
     const int64_t at = (queries.begin + n) * s.location_stride[0];
+    const int64_t later = queries.begin + std::min(n + kAhead, count - 1);
+    hwy::Prefetch(address(s.locations, s.location_dtype, later * s.location_stride[0]));
     const int x = bin_of(element(s.location_dtype, s.locations, at)),
               y = bin_of(element(s.location_dtype, s.locations, at + s.location_stride[3]));
     b.bin[n] = y * kBins + (y % 2 == 0 ? x : kBins - 1 - x);
@@ -135,24 +180,6 @@ void write_query(const DeformableSlice& s, int64_t i, const float* sums) {
   write_row<Bf16>(sums, s.channels, s.o, at, stride);
 }
 
-/// V of the head, its rows one after another, and a row of zeros.
-template <class T>
-const T* pack_rows(const DeformableSlice& s, T* packed) {
-  constexpr int64_t kAhead = 16;  // rows
-  const T* const v = static_cast<const T*>(s.v);
-  const size_t bytes = static_cast<size_t>(s.channels) * sizeof(T);
-  for (int64_t token = 0, end = tokens_of(s); token < end; ++token) {
-    prefetch_row(v + std::min(token + kAhead, end - 1) * s.v_stride[0], bytes);
-    char* const target = reinterpret_cast<char*>(packed + token * s.channels);
-    const char* const row = reinterpret_cast<const char*>(v + token * s.v_stride[0]);
-    size_t n = 0;
-    for (; n + kLineBytes <= bytes; n += kLineBytes) std::memcpy(target + n, row + n, kLineBytes);
-    std::memcpy(target + n, row + n, bytes - n);
-  }
-  std::memset(packed + tokens_of(s) * s.channels, 0, bytes);
-  return packed;
-}
-
 /// `packed`: V is copied together first.
 template <bool packed, class T>
 void sample(const DeformableSlice& s, Range queries, float* memory) {
@@ -160,9 +187,7 @@ void sample(const DeformableSlice& s, Range queries, float* memory) {
   b.set_levels(s);
   const Reader reader(s, b);
   const T* const v =
-      packed ? pack_rows(s, reinterpret_cast<T*>(b.packed)) : static_cast<const T*>(s.v);
-  const int64_t row = packed ? s.channels : s.v_stride[0];
-  const int32_t zeros = packed ? static_cast<int32_t>(tokens_of(s)) : 0;
+      packed ? pack_rows(s, reinterpret_cast<T*>(b.packed_v)) : static_cast<const T*>(s.v);
   const int32_t* const order = sort_queries(s, queries, b);
   const auto query = [&](int64_t n) {
     return queries.begin + (order == nullptr ? n : int64_t{order[n]});
@@ -171,10 +196,12 @@ void sample(const DeformableSlice& s, Range queries, float* memory) {
   for (int64_t first = 0; first < count; first += b.queries) {
     const int64_t end = std::min(first + b.queries, count);
     for (int64_t n = first; n < end; ++n) reader.read(query(n), n - first);
-    place_queries<packed>(b, end - first, s, zeros);
+    place_queries<packed>(b, end - first, s);
     std::fill_n(b.sums, (end - first) * s.channels, 0.0f);
     // Level by level: the queries of a block read pixels near one another.
-    for (int64_t level = 0; level < s.levels; ++level)
+    for (int64_t level = 0; level < s.levels; ++level) {
+      const Steps steps = packed ? Steps{s.channels, (s.width[level] + 2 * kEdge) * s.channels}
+                                 : Steps{s.v_stride[0], 0};
       for (int64_t n = first; n < end; ++n) {
         if (level == 0 && n + b.queries < count) reader.prefetch(query(n + b.queries));
         const int64_t part = (n - first) * s.levels + level;
@@ -182,10 +209,11 @@ void sample(const DeformableSlice& s, Range queries, float* memory) {
                                      : Chosen{b.begin[part], b.begin[part + 1], b.inside};
         float* const target = b.sums + (n - first) * s.channels;
         if (packed || in_vectors(s))
-          sum_channels<packed>(b, points, v, row, s.channels, target);
+          sum_channels<packed>(b, points, v, steps, s.channels, target);
         else
           sum_singly(b, points, v, s.v_stride, s.channels, target);
       }
+    }
     for (int64_t n = first; n < end; ++n)
       write_query(s, query(n), b.sums + (n - first) * s.channels);
   }

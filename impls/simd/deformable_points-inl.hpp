@@ -2,9 +2,10 @@
 // and from them come the four pixels of each point that lies inside its level, with their factors.
 // Compiled once a Highway target; include it after foreach_target.h.
 //
-// Where a pixel lies outside of its level, the pixel beside it takes half of its own factor twice.
-// So a point has four pixels, and touches each of them. A point outside reads zeros, if V is packed
-// and has a row of them, so that all queries have equally many points; else it is left out.
+// Where V is copied together, each level has an edge of zeros, and a point outside reads zeros: all
+// queries have equally many points, of four pixels each. Elsewhere a point outside is left out, and
+// a pixel outside stands for zeros. No point touches a pixel that is not its own, and both ways
+// give the same bits.
 #if defined(ATTEST_IMPLS_DEFORMABLE_POINTS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTEST_IMPLS_DEFORMABLE_POINTS_INL_HPP
 #undef ATTEST_IMPLS_DEFORMABLE_POINTS_INL_HPP
@@ -12,13 +13,13 @@
 #define ATTEST_IMPLS_DEFORMABLE_POINTS_INL_HPP
 #endif
 
-#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <limits>
 
+#include "simd/deformable_rows-inl.hpp"
 #include "simd/deformable_slice.hpp"
 #include "simd/lanes-inl.hpp"
 
@@ -29,56 +30,43 @@ namespace HWY_NAMESPACE {
 // Points and queries of a block, if one query has no more points: so many that pixels of a level
 // are read again while they are in the L1 cache, so few that what is known of the points is not
 // far.
-constexpr int64_t kBlockPoints = 1024, kBlockQueries = 64;
-constexpr size_t kLineBytes = 64;
+constexpr int64_t kBlockPoints = 4096, kBlockQueries = 128;
+
+// The token of a pixel outside of its level.
+constexpr int32_t kNoPixel = -1;
 
 using Integers = hn::RebindToSigned<Floats>;
 
 inline int64_t padded(int64_t n) { return (n + 15) / 16 * 16; }
 
-inline int64_t size_of(int32_t dtype) { return dtype == ATTEST_F32 ? 4 : 2; }
-inline int64_t tokens_of(const DeformableSlice& s) {
-  int64_t tokens = 0;
-  for (int64_t level = 0; level < s.levels; ++level)
-    tokens += int64_t{s.width[level]} * s.height[level];
-  return tokens;
-}
-
-/// Whether vectors of channels are summed; else one channel after another.
-inline bool in_vectors(const DeformableSlice& s) {
-  return s.channels >= kLanes && (s.v_stride[1] == 1 || s.channels == 1);
-}
-
-/// Whether the rows of V are copied together first. Where heads lie between them, a power of two
-/// apart, they would share a few sets of a cache. It pays if each row is read some times.
-inline bool packs_rows(const DeformableSlice& s, int64_t queries) {
-  constexpr int64_t kLeastReads = 2;
-  return in_vectors(s) && s.v_stride[0] != s.channels &&
-         4 * queries * s.levels * s.points >= kLeastReads * tokens_of(s);
-}
-
 /// What one thread keeps of a block of queries. An entry of an array is of one point; the queries
 /// stand one after another.
 struct Block {
+  bool packed;                    // V is copied together
   int64_t query_points, queries;  // points of a query, queries of a block
   int64_t room;                   // points of a block, up to whole vectors
-  // Of a point's level, [room]: what a location is multiplied with, and pixels
+  // Of the levels of a query's points, and of some that follow, [query_points + kLanes]: what a
+  // location is multiplied with, and pixels
   float *scale_x, *scale_y, *width, *height;
-  int32_t *row_tokens, *first;  // [room]: tokens of a row of pixels; the level's first token
-  float *locations, *weights;   // [room, 2], [room]
+  // Tokens of a row of pixels; the token of the level's first pixel; if V is packed, that of zeros
+  // which have zeros after and below them
+  int32_t *row_tokens, *first, *zeros;
+  float *locations, *weights;  // [room, 2], [room]
   // [4, room]: of the pixels upper left, upper right, lower left, lower right
   float* factor;
-  int32_t* token;
+  int32_t* token;        // [4, room], kNoPixel outside; if V is packed, only the first
   int32_t* inside;       // [room + 16]: the points that lie inside their levels, ascending
   int32_t* begin;        // [queries * levels + 1]: in `inside`, of the points of a query in a level
   float* sums;           // [queries, channels]
   int32_t *bin, *order;  // [queries of a call]
-  float* packed;     // V of the head, its rows one after another: [tokens, channels] of V's dtype
-  int64_t size = 0;  // floats of all arrays
+  float* zero_pixel;     // [channels]
+  float* packed_v;       // [packed_tokens(), channels] of V's dtype
+  int64_t size = 0;      // floats of all arrays
 
   /// Lays the arrays out from `memory` on, which may be null.
   Block(const DeformableSlice& s, int64_t queries_of_call, float* memory)
-      : query_points(s.levels * s.points),
+      : packed(packs_rows(s, queries_of_call)),
+        query_points(s.levels * s.points),
         queries(std::clamp<int64_t>(kBlockPoints / query_points, 1, kBlockQueries)),
         room(padded(queries * query_points)) {
     const auto floats = [&](int64_t count) {
@@ -87,100 +75,37 @@ struct Block {
       return at;
     };
     const auto integers = [&](int64_t count) { return reinterpret_cast<int32_t*>(floats(count)); };
-    scale_x = floats(room), scale_y = floats(room), width = floats(room), height = floats(room);
-    row_tokens = integers(room), first = integers(room);
+    for (float** of_level : {&scale_x, &scale_y, &width, &height})
+      *of_level = floats(query_points + kLanes);
+    for (int32_t** of_level : {&row_tokens, &first, &zeros})
+      *of_level = integers(query_points + kLanes);
     locations = floats(2 * room), weights = floats(room), factor = floats(4 * room);
-    token = integers(4 * room), inside = integers(room + 16), sums = floats(queries * s.channels);
+    token = integers(4 * room), inside = integers(room + 16);
     begin = integers(queries * s.levels + 1);
+    sums = floats(queries * s.channels);
     bin = integers(queries_of_call), order = integers(queries_of_call);
-    packed = floats(packs_rows(s, queries_of_call)
-                        ? (tokens_of(s) + 1) * s.channels * size_of(s.v_dtype) / 4 + 1
-                        : 0);
+    zero_pixel = floats(s.channels);
+    packed_v = floats(packed ? packed_tokens(s) * s.channels * size_of(s.v_dtype) / 4 + 1 : 0);
   }
 
   void set_levels(const DeformableSlice& s) {
-    for (int64_t n = 0; n < room; ++n) {
-      const int64_t level = n % query_points / s.points;
-      const int32_t across = s.width[level], down = s.height[level], less = s.align_corners ? 1 : 0;
+    std::fill_n(zero_pixel, s.channels, 0.0f);
+    const int64_t edge = packed ? kEdge : 0;
+    for (int64_t n = 0; n < query_points + kLanes; ++n) {
+      const int64_t level = n % query_points / s.points, across = s.width[level],
+                    down = s.height[level], less = s.align_corners ? 1 : 0, row = across + 2 * edge,
+                    start = tokens_before(s, level, edge);
       scale_x[n] = static_cast<float>(across - less), scale_y[n] = static_cast<float>(down - less);
       width[n] = static_cast<float>(across), height[n] = static_cast<float>(down);
-      row_tokens[n] = across;
-      first[n] = level == 0 || n % query_points == 0 ? 0 : first[n - 1];
-      if (level > 0 && n % query_points % s.points == 0)
-        first[n] += s.width[level - 1] * s.height[level - 1];
+      row_tokens[n] = static_cast<int32_t>(row);
+      first[n] = static_cast<int32_t>(start + edge * (row + 1));
+      zeros[n] = static_cast<int32_t>(start + (down + edge) * row);
     }
   }
 };
 
 inline size_t scratch_of_deformable(const DeformableSlice& s, int64_t queries) {
   return (static_cast<size_t>(Block(s, queries, nullptr).size) * 4 + 255) / 256 * 256;
-}
-
-// --- Reading and writing of rows ---
-
-inline const char* address(const void* data, int32_t dtype, int64_t element) {
-  return static_cast<const char*>(data) + element * size_of(dtype);
-}
-
-HWY_INLINE void prefetch_row(const void* row, size_t bytes) {
-  const char* const at = static_cast<const char*>(row);
-  for (size_t n = 0; n < bytes; n += kLineBytes) hwy::Prefetch(at + n);
-  hwy::Prefetch(at + bytes - 1);
-}
-
-/// A vector of elements as floats, in lanes as D has them.
-template <class D>
-HWY_INLINE hn::Vec<D> load_as(D d, const float* source) {
-  return hn::LoadU(d, source);
-}
-template <class D>
-HWY_INLINE hn::Vec<D> load_as(D d, const Bf16* source) {
-  const hn::Rebind<uint16_t, D> half;
-  const hn::RebindToUnsigned<D> word;
-  const auto raw = hn::LoadU(half, reinterpret_cast<const uint16_t*>(source));
-  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(word, raw)));
-}
-template <class D>
-HWY_INLINE hn::Vec<D> load_as(D d, const F16* source) {
-#if ATTEST_IMPLS_F16_LANES
-  const hn::Rebind<hwy::float16_t, D> half;
-  return hn::PromoteTo(d, hn::LoadU(half, reinterpret_cast<const hwy::float16_t*>(source)));
-#else
-  HWY_ALIGN float wide[hn::MaxLanes(D())];
-  for (size_t l = 0; l < hn::MaxLanes(D()); ++l) wide[l] = widen(source[l]);
-  return hn::Load(d, wide);
-#endif
-}
-
-/// widen_row() for rows that may be shorter than a vector.
-template <class T>
-HWY_INLINE void widen_short(const T* source, int64_t count, float* target) {
-  if (count >= kLanes) return widen_row(source, count, 1.0f, target);
-  int64_t n = 0;
-#if HWY_TARGET != HWY_SCALAR
-  const hn::FixedTag<float, 4> four;
-  for (; n + 4 <= count; n += 4) hn::StoreU(load_as(four, source + n), four, target + n);
-#endif
-  for (; n < count; ++n) target[n] = widen(source[n]);
-}
-
-/// target[n] = the element at first + n, n < count.
-inline void read_row(const void* data, int32_t dtype, int64_t first, int64_t count, float* target) {
-  const char* const at = address(data, dtype, first);
-  if (dtype == ATTEST_F32)
-    widen_short(reinterpret_cast<const float*>(at), count, target);
-  else if (dtype == ATTEST_F16)
-    widen_short(reinterpret_cast<const F16*>(at), count, target);
-  else
-    widen_short(reinterpret_cast<const Bf16*>(at), count, target);
-}
-
-template <class T>
-inline void write_row(const float* source, int64_t count, void* data, int64_t first,
-                      int64_t stride) {
-  T* const at = static_cast<T*>(data) + first;
-  if (stride == 1 || count == 1) return narrow_row(source, count, at);
-  for (int64_t n = 0; n < count; ++n) at[n * stride] = narrow<T>(source[n]);
 }
 
 /// The locations and weights of queries, read into a block.
@@ -239,75 +164,88 @@ class Reader {
 
 // --- Points ---
 
-/// Where points lie along one axis: the pixels before and after, and their factors.
-struct Axis {
-  Vector before, after, before_factor, after_factor;
+/// Coordinates of points, and what else places them.
+struct Spots {
+  Vector x, y, width, height, weight;
+  hn::Vec<Integers> row_tokens, first, zeros;
+  hn::Mask<Floats> is_inside;
 };
-HWY_INLINE Axis place_on_axis(Vector at, Vector pixels) {
+/// The points n .. n + kLanes - 1 of the block, whose first is number `number` of its query.
+HWY_INLINE Spots find_spots(const Block& b, int64_t n, int64_t number, bool align_corners) {
   const Floats d;
-  const Vector zero = hn::Zero(d), one = hn::Set(d, 1.0f);
-  const Vector below = hn::Floor(at), fraction = hn::Sub(at, below), rest = hn::Sub(one, fraction);
-  const auto is_first = hn::Lt(below, zero), is_last = hn::Ge(hn::Add(below, one), pixels);
-  const Vector half = hn::Mul(hn::Set(d, 0.5f), hn::IfThenElse(is_first, fraction, rest));
-  const auto is_single = hn::Or(is_first, is_last);
-  return {hn::IfThenElse(is_first, zero, below),
-          hn::IfThenElse(is_last, hn::Sub(pixels, one), hn::Add(below, one)),
-          hn::IfThenElse(is_single, half, rest), hn::IfThenElse(is_single, half, fraction)};
+  const Integers integer;
+  const Vector edge = hn::Set(d, align_corners ? 0.0f : 0.5f), outside = hn::Set(d, -1.0f);
+  Spots spots;
+  hn::LoadInterleaved2(d, b.locations + 2 * n, spots.x, spots.y);
+  spots.x = hn::MulSub(spots.x, hn::LoadU(d, b.scale_x + number), edge);
+  spots.y = hn::MulSub(spots.y, hn::LoadU(d, b.scale_y + number), edge);
+  spots.width = hn::LoadU(d, b.width + number), spots.height = hn::LoadU(d, b.height + number);
+  spots.weight = hn::Load(d, b.weights + n);
+  spots.row_tokens = hn::LoadU(integer, b.row_tokens + number);
+  spots.first = hn::LoadU(integer, b.first + number);
+  spots.zeros = hn::LoadU(integer, b.zeros + number);
+  spots.is_inside = hn::And(hn::And(hn::Gt(spots.x, outside), hn::Lt(spots.x, spots.width)),
+                            hn::And(hn::Gt(spots.y, outside), hn::Lt(spots.y, spots.height)));
+  return spots;
 }
 
-/// Finds pixels and factors of the block's first `count` points. If `packed`, points outside have
-/// the row of zeros, number `zeros`; else those inside are listed. Returns how many are listed.
+/// Pixels and factors of points, which are 0 outside.
 template <bool packed>
-HWY_INLINE int64_t place_points(const Block& b, int64_t count, bool align_corners, int32_t zeros) {
+HWY_INLINE void place_spots(const Block& b, int64_t n, const Spots& spots) {
   const Floats d;
-  const Integers number;
-  const Vector edge = hn::Set(d, align_corners ? 0.0f : 0.5f), outside = hn::Set(d, -1.0f);
+  const Integers integer;
+  const Vector one = hn::Set(d, 1.0f), x = hn::IfThenElseZero(spots.is_inside, spots.x),
+               y = hn::IfThenElseZero(spots.is_inside, spots.y),
+               weight = hn::IfThenElseZero(spots.is_inside, spots.weight);
+  const Vector column = hn::Floor(x), row = hn::Floor(y), right = hn::Sub(x, column),
+               lower = hn::Sub(y, row), left = hn::Sub(one, right),
+               of_lower = hn::Mul(weight, lower), of_upper = hn::Mul(weight, hn::Sub(one, lower));
+  hn::Store(hn::Mul(of_upper, left), d, b.factor + n);
+  hn::Store(hn::Mul(of_upper, right), d, b.factor + b.room + n);
+  hn::Store(hn::Mul(of_lower, left), d, b.factor + 2 * b.room + n);
+  hn::Store(hn::Mul(of_lower, right), d, b.factor + 3 * b.room + n);
+  const auto token =
+      hn::Add(hn::Add(hn::Mul(hn::ConvertTo(integer, row), spots.row_tokens), spots.first),
+              hn::ConvertTo(integer, column));
+  if (packed) {
+    const auto inside = hn::RebindMask(integer, spots.is_inside);
+    return hn::Store(hn::IfThenElse(inside, token, spots.zeros), integer, b.token + n);
+  }
+  const auto is_left = hn::Ge(column, hn::Zero(d)), is_upper = hn::Ge(row, hn::Zero(d)),
+             is_right = hn::Lt(hn::Add(column, one), spots.width),
+             is_lower = hn::Lt(hn::Add(row, one), spots.height);
+  const auto store = [&](int64_t pixel, hn::Vec<Integers> at, hn::Mask<Floats> is_level) HWY_ATTR {
+    hn::Store(hn::IfThenElse(hn::RebindMask(integer, is_level), at, hn::Set(integer, kNoPixel)),
+              integer, b.token + pixel * b.room + n);
+  };
+  const auto below = hn::Add(token, spots.row_tokens), next = hn::Set(integer, 1);
+  store(0, token, hn::And(is_upper, is_left));
+  store(1, hn::Add(token, next), hn::And(is_upper, is_right));
+  store(2, below, hn::And(is_lower, is_left));
+  store(3, hn::Add(below, next), hn::And(is_lower, is_right));
+}
+
+/// Finds pixels and factors of the points of the block's first `queries` queries. Those listed are
+/// counted by query and level.
+template <bool packed>
+inline void place_queries(const Block& b, int64_t queries, const DeformableSlice& s) {
+  const int64_t count = queries * b.query_points, step = kLanes % b.query_points;
   for (int64_t n = 2 * count; n < 2 * padded(count); ++n)
     b.locations[n] = std::numeric_limits<float>::quiet_NaN();  // lies nowhere
-  int64_t listed = 0;
+  [[maybe_unused]] const Integers integer;
+  int64_t listed = 0, number = 0;
   for (int64_t n = 0; n < count; n += kLanes) {
-    Vector x, y;
-    hn::LoadInterleaved2(d, b.locations + 2 * n, x, y);
-    x = hn::MulSub(x, hn::Load(d, b.scale_x + n), edge);
-    y = hn::MulSub(y, hn::Load(d, b.scale_y + n), edge);
-    const Vector width = hn::Load(d, b.width + n), height = hn::Load(d, b.height + n);
-    const auto is_inside = hn::And(hn::And(hn::Gt(x, outside), hn::Lt(x, width)),
-                                   hn::And(hn::Gt(y, outside), hn::Lt(y, height)));
-    if constexpr (!packed) {
-      const auto lane = hn::Iota(number, static_cast<int32_t>(n));
-      hn::StoreU(hn::Compress(lane, hn::RebindMask(number, is_inside)), number, b.inside + listed);
-      listed += static_cast<int64_t>(hn::CountTrue(d, is_inside));
+    const Spots spots = find_spots(b, n, number, s.align_corners);
+    place_spots<packed>(b, n, spots);
+    if (!packed) {
+      const auto lane = hn::Iota(integer, static_cast<int32_t>(n));
+      hn::StoreU(hn::Compress(lane, hn::RebindMask(integer, spots.is_inside)), integer,
+                 b.inside + listed);
+      listed += static_cast<int64_t>(hn::CountTrue(Floats(), spots.is_inside));
     }
-    const Axis across = place_on_axis(x, width), down = place_on_axis(y, height);
-    const Vector weight = hn::Load(d, b.weights + n);
-    const auto row_tokens = hn::Load(number, b.row_tokens + n),
-               first = hn::Load(number, b.first + n);
-    const auto store = [&](int64_t pixel, Vector row, Vector column, Vector row_factor,
-                           Vector column_factor) HWY_ATTR {
-      auto token = hn::Add(hn::Add(hn::Mul(hn::ConvertTo(number, row), row_tokens), first),
-                           hn::ConvertTo(number, column));
-      Vector factor = hn::Mul(hn::Mul(weight, row_factor), column_factor);
-      if constexpr (packed) {
-        token = hn::IfThenElse(hn::RebindMask(number, is_inside), token, hn::Set(number, zeros));
-        factor = hn::IfThenElseZero(is_inside, factor);
-      }
-      hn::Store(token, number, b.token + pixel * b.room + n);
-      hn::Store(factor, d, b.factor + pixel * b.room + n);
-    };
-    store(0, down.before, across.before, down.before_factor, across.before_factor);
-    store(1, down.before, across.after, down.before_factor, across.after_factor);
-    store(2, down.after, across.before, down.after_factor, across.before_factor);
-    store(3, down.after, across.after, down.after_factor, across.after_factor);
+    number += step;
+    if (number >= b.query_points) number -= b.query_points;
   }
-  return listed;
-}
-
-/// Places the points of the block's first `queries` queries. Those listed are counted by query and
-/// level.
-template <bool packed>
-inline void place_queries(const Block& b, int64_t queries, const DeformableSlice& s,
-                          int32_t zeros) {
-  const int64_t listed = place_points<packed>(b, queries * b.query_points, s.align_corners, zeros);
   if (packed) return;
   b.begin[0] = 0;
   for (int64_t part = 1, next = 0; part <= queries * s.levels; ++part) {

@@ -155,25 +155,34 @@ HWY_INLINE Vector tanh_lanes(Vector x) {
 #define ATTEST_IMPLS_F16_LANES 0
 #endif
 
-/// One vector of elements in storage, as float. `source` needs the alignment of its element only.
-HWY_INLINE Vector load_lanes(const float* source) { return hn::LoadU(Floats(), source); }
-HWY_INLINE Vector load_lanes(const Bf16* source) {
-  const Floats d;
-  const hn::Rebind<uint16_t, Floats> half;
-  const hn::RebindToUnsigned<Floats> word;
+/// A vector of elements in storage, as floats in lanes as D has them. `source` needs the alignment
+/// of its element only.
+template <class D>
+HWY_INLINE hn::Vec<D> load_as(D d, const float* source) {
+  return hn::LoadU(d, source);
+}
+template <class D>
+HWY_INLINE hn::Vec<D> load_as(D d, const Bf16* source) {
+  const hn::Rebind<uint16_t, D> half;
+  const hn::RebindToUnsigned<D> word;
   const auto raw = hn::LoadU(half, reinterpret_cast<const uint16_t*>(source));
   return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(word, raw)));
 }
-HWY_INLINE Vector load_lanes(const F16* source) {
-  const Floats d;
+template <class D>
+HWY_INLINE hn::Vec<D> load_as(D d, const F16* source) {
 #if ATTEST_IMPLS_F16_LANES
-  const hn::Rebind<hwy::float16_t, Floats> half;
+  const hn::Rebind<hwy::float16_t, D> half;
   return hn::PromoteTo(d, hn::LoadU(half, reinterpret_cast<const hwy::float16_t*>(source)));
 #else
-  HWY_ALIGN float wide[kLanes];
-  for (int l = 0; l < kLanes; ++l) wide[l] = widen(source[l]);
+  HWY_ALIGN float wide[hn::MaxLanes(D())];
+  for (size_t l = 0; l < hn::MaxLanes(D()); ++l) wide[l] = widen(source[l]);
   return hn::Load(d, wide);
 #endif
+}
+/// The same in whole vectors.
+template <class T>
+HWY_INLINE Vector load_lanes(const T* source) {
+  return load_as(Floats(), source);
 }
 
 /// One vector, rounded to nearest even, into storage.
