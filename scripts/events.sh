@@ -15,6 +15,7 @@ page=reports/published/events.md
 marker='<!-- scripts/events.sh writes what follows. -->'
 cases=tiny/dense,dense/*,causal/1021,mask/197,key_padding/1021,bias/197
 cases+=,tiny/window,softcap/197,transfusion_autoware/cross,full_32768/self
+cases+=,tiny/linear,tiny/linear_masked,linear/4099
 
 tables=$(mktemp)
 trap 'rm -f "$tables"' EXIT
