@@ -63,6 +63,18 @@ TEST_F(Cli, RunsASuiteIntoAFile) {
   EXPECT_THAT(text, Not(HasSubstr(ATTEST_BINARY_DIR)));
 }
 
+// The environment that it was started with last, seen while it waits for a file's first byte.
+TEST_F(Cli, BoundsTheSpinningOfItsOwnThreads) {
+  const std::string seen =
+      testing::run_shell(folder_,
+                         "mkfifo pipe; env -u OMP_WAIT_POLICY -u GOMP_SPINCOUNT " + kAttest +
+                             " report pipe & n=0; while [ $n -lt 500 ]; do "
+                             "tr '\\0' '\\n' </proc/$!/environ | grep GOMP_SPINCOUNT && break; "
+                             "sleep 0.01; n=$((n + 1)); done; kill $!; wait")
+          .text;
+  EXPECT_THAT(seen, HasSubstr("GOMP_SPINCOUNT=20000\n"));
+}
+
 TEST_F(Cli, FiltersByCaseDtypeAndQuick) {
   attest("run " + small_suite() +
          " --quick --dtype f16 --impl flash_cpu --judge-only -o one.jsonl");

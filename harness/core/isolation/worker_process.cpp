@@ -18,6 +18,7 @@
 
 #include "core/isolation/installation.hpp"
 #include "core/isolation/libraries.hpp"
+#include "core/isolation/spinning.hpp"
 #include "core/tensor/error.hpp"
 
 extern char** environ;
@@ -34,13 +35,6 @@ constexpr double kEndPatience_s = 10;
 // Duplicates at numbers that no descriptor of a worker has, so that moving them into place
 // overwrites nothing.
 Descriptor lifted(int fd) { return Descriptor(fcntl(fd, F_DUPFD_CLOEXEC, 64)); }
-
-// libgomp's threads spin at barriers for milliseconds by default; where something else runs on the
-// machine, each barrier then costs a scheduler's slice. Some tens of microseconds keep barriers
-// quick on an idle machine and bearable on a busy one. A user's own choice stands.
-void bound_spinning() {
-  if (!std::getenv("OMP_WAIT_POLICY")) setenv("GOMP_SPINCOUNT", "20000", 0);
-}
 
 // Processes that the system has ended for lack of memory since it was started, of everybody's.
 uint64_t oom_kills() {
