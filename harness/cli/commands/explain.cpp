@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -10,6 +9,7 @@
 
 #include "cli/commands/commands.hpp"
 #include "cli/exit_code.hpp"
+#include "cli/help/help_text.hpp"
 #include "core/judge/advice.hpp"
 #include "core/problem/hint.hpp"
 #include "core/tensor/error.hpp"
@@ -42,16 +42,9 @@ std::string wrapped(std::string_view first_indent, std::string_view indent, std:
   return lines + "\n";
 }
 
-// "an element is ..." -> "An element is ...."
-std::string sentence(std::string_view text) {
-  std::string whole(text);
-  whole[0] = char(std::toupper(static_cast<unsigned char>(whole[0])));
-  return whole + ".";
-}
-
 void explain(const Reason& reason) {
   const core::Advice advice = core::advice(reason.code);
-  fmt::print("{}\n{}", reason.name, wrapped("  ", "  ", sentence(reason.meaning)));
+  fmt::print("{}\n{}", reason.name, wrapped("  ", "  ", sentence(std::string(reason.meaning))));
   fmt::print("Likely causes:\n");
   for (const std::string_view cause : advice.causes)
     fmt::print("{}", wrapped("  - ", "    ", cause));
@@ -81,7 +74,7 @@ void list(std::string_view verdict) {
 
 int explain_word(const std::string& word) {
   if (word == core::name(core::Verdict::kPass)) {
-    fmt::print("pass\n{}", wrapped("  ", "  ", sentence(core::kReasons[0].meaning)));
+    fmt::print("pass\n{}", wrapped("  ", "  ", sentence(std::string(core::kReasons[0].meaning))));
     return kOk;
   }
   if (word.empty() ||

@@ -1,6 +1,7 @@
 #include "cli/help/help_text.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <sstream>
 
 namespace attest::cli {
@@ -27,6 +28,12 @@ OptionHelp help_of(const CLI::Option& option) {
 }
 
 }  // namespace
+
+std::string sentence(std::string text) {
+  if (text.empty()) return text;
+  text[0] = char(std::toupper(static_cast<unsigned char>(text[0])));
+  return text + ".";
+}
 
 std::vector<std::string> OptionHelp::choices() const {
   std::vector<std::string> all;

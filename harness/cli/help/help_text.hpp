@@ -26,6 +26,9 @@ struct CommandHelp {
   std::vector<OptionHelp> options;
 };
 
+/// "an element is wrong" as "An element is wrong."; nothing of an empty text.
+std::string sentence(std::string text);
+
 /// Of `app` alone: the program, or one of its commands.
 CommandHelp help_of(const CLI::App& app);
 /// Of every command, in the order of --help.

@@ -26,12 +26,6 @@ std::string roff(const std::string& text) {
   return safe;
 }
 
-std::string sentence(std::string text) {
-  if (text.empty()) return text;
-  text[0] = char(std::toupper(static_cast<unsigned char>(text[0])));
-  return text + ".";
-}
-
 std::string title(const std::string& name, const std::string& version) {
   std::string upper = name;
   std::ranges::transform(upper, upper.begin(),
