@@ -22,6 +22,9 @@ started=$SECONDS
 bash scripts/setup.sh "$setup" || exit 4
 bash scripts/charts.sh || echo "test.sh: goes on without charts in pages" >&2
 bash scripts/axe.sh || echo "test.sh: goes on without the check of pages by axe" >&2
+if [[ $setup == --all ]]; then
+  bash scripts/aarch64.sh || echo "test.sh: goes on without the test under emulation" >&2
+fi
 if [[ -e /usr/local/cuda/include/cudnn.h ]]; then
   # The questions that cudnn_cuda asks cuDNN are tested without a device.
   bash scripts/cuda_packages.sh || echo "test.sh: goes on without cudnn_cuda" >&2

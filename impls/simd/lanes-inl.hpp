@@ -77,19 +77,20 @@ HWY_INLINE void outer_tile(const float* HWY_RESTRICT left, int64_t stride,
   }
 }
 
-/// max(floor, x) and min(ceiling, x), NaN where x is.
+/// max(floor, x) and min(ceiling, x), NaN where x is. Only vectors of x86 return the second operand
+/// where either is NaN; those of Arm return the number.
 HWY_INLINE Vector at_least(Vector floor, Vector x) {
-#if HWY_TARGET == HWY_SCALAR
-  return hn::IfThenElse(hn::Lt(x, floor), floor, x);
+#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR
+  return hn::Max(floor, x);
 #else
-  return hn::Max(floor, x);  // in this order: x86 returns the second operand where either is NaN
+  return hn::IfThenElse(hn::Lt(x, floor), floor, x);
 #endif
 }
 HWY_INLINE Vector at_most(Vector ceiling, Vector x) {
-#if HWY_TARGET == HWY_SCALAR
-  return hn::IfThenElse(hn::Gt(x, ceiling), ceiling, x);
-#else
+#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR
   return hn::Min(ceiling, x);
+#else
+  return hn::IfThenElse(hn::Gt(x, ceiling), ceiling, x);
 #endif
 }
 
