@@ -80,7 +80,8 @@ struct Conformance::State {
 
   std::optional<core::Implementations> implementations;
   std::optional<core::Session> session;
-  std::optional<core::Rooflines> rooflines;  // of timed tests
+  std::optional<int32_t> timed_threads;      // set if tests are timed
+  std::optional<core::Rooflines> rooflines;  // from the first timed test on
   std::vector<Test> tests;
   std::vector<Asked> asked;  // of each test
   std::set<std::pair<std::string, std::string>> names;
@@ -99,7 +100,7 @@ struct Conformance::State {
                                                                          core::all_operations()),
                                      .timed = options.timed,
                                      .golden_device = core::find_golden_device()});
-    if (options.timed) rooflines.emplace(limits.threads);
+    if (options.timed) timed_threads = limits.threads;
     name_tests();
   }
 
@@ -149,7 +150,10 @@ const std::vector<Test>& Conformance::tests() const { return state_->tests; }
 Outcome Conformance::run(size_t test) {
   const State::Asked& asked = state_->asked.at(test);
   Record record = state_->session->run_one(asked.job, asked.entry ? &*asked.entry : nullptr);
-  if (state_->rooflines) state_->rooflines->add(record);
+  if (state_->timed_threads) {
+    if (!state_->rooflines) state_->rooflines.emplace(*state_->timed_threads);
+    state_->rooflines->add(record);
+  }
   return outcome_of(record);
 }
 

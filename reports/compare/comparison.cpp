@@ -117,6 +117,8 @@ class Comparer {
       for (Compared& one : result_.cases) family.push_back(&(one.*quantity));
       core::account_for_family(family, options_.rule);
     }
+    for (Compared& one : result_.cases)
+      if (one.memory.code == "many-cases") one.memory.change = Change::kSame;  // as without pairs
     add_notes();
     return std::move(result_);
   }

@@ -26,9 +26,7 @@ constexpr const char* kErrorWords[kChanges] = {"SAME", "MORE ACCURATE", "LESS AC
                                                "INCONCLUSIVE", "INVALID"};
 constexpr const char* kVerdictWords[] = {"same", "regressed", "fixed", "skipped"};
 
-const std::string kRatios =
-    "x: after / before, with its interval: of the time that a tenth of the runs beat, or of the "
-    "median where that decides";
+constexpr const char* kRatios = "x: after / before, with its interval";
 
 struct Meaning {
   const char* code;
@@ -65,12 +63,17 @@ constexpr Meaning kMeanings[] = {
     {"not-measured", "one side has no measured peak"},
 };
 
+bool is_of_fastest(const Changed& changed) {
+  return changed.code == "paired-fast" && changed.change != Change::kSame;
+}
+
 std::string with_ratio(const char* word, const Changed& changed, bool interval) {
   if (changed.change == Change::kInvalid) return fmt::format("{} ({})", word, changed.code);
   std::string text = word;
   if (changed.change != Change::kSame || interval) text += fmt::format(" x{:.3f}", changed.ratio);
   if (interval) text += fmt::format(" [{:.3f} {:.3f}]", changed.low, changed.high);
   if (changed.change == Change::kInconclusive) text += fmt::format(" ({})", changed.code);
+  if (is_of_fastest(changed)) text += " (fast)";
   return text;
 }
 
@@ -118,6 +121,8 @@ std::string meanings(const Comparison& comparison) {
   for (const Compared& one : comparison.cases)
     for (const Changed* changed : {&one.time, &one.memory, &one.error}) codes.insert(changed->code);
   std::string text = print_meanings(codes);
+  if (std::ranges::any_of(comparison.cases, is_of_fastest, &Compared::time))
+    text += "fast: of the time that a tenth of the runs beat; the other x are of medians\n";
   if (std::ranges::any_of(comparison.cases, of_the_machine))
     text +=
         "machine: implementation, attest, libraries and environment are the same on both sides: "

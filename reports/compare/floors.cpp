@@ -140,15 +140,16 @@ void require_floors_of(const Floors& floors, const std::vector<Results>& results
 std::string print_floors(const Floors& floors) {
   size_t width = 4;
   for (const auto& [key, floor] : floors.cases) width = std::max(width, key.name().size());
-  std::string text = fmt::format("  {:<{}}  {:>8}  {:>8}  {:>8}  {}\n", "case", width, "median",
-                                 "launches", "pairs", "false alarms");
+  std::string text = fmt::format("  {:<{}}  {:>8}  {:>8}  {:>8}  {:>8}  {}\n", "case", width,
+                                 "median", "launches", "pairs", "fastest", "false alarms");
   for (const auto& [key, floor] : floors.cases)
-    text += fmt::format("  {:<{}}  {:>8}  {:>7.1f}%  {:>7.2f}%  {}\n", key.name(), width,
+    text += fmt::format("  {:<{}}  {:>8}  {:>7.1f}%  {:>7.2f}%  {:>7.2f}%  {}\n", key.name(), width,
                         floors.relative_to.empty() ? print_time(floor.median_ns)
                                                    : fmt::format("x{:.3f}", floor.median_ns),
-                        100 * floor.spread, 100 * floor.paired, floor.alarms);
+                        100 * floor.spread, 100 * floor.paired, 100 * floor.fast, floor.alarms);
   text +=
-      "launches: by how much they differ; pairs: by how much the median of eight pairs is off\n";
+      "launches: by how much they differ; pairs, fastest: by how much the medians and the fastest "
+      "tenth of the runs of eight pairs are off\n";
   if (floors.comparisons == 0)
     return text + fmt::format("fewer than {} rounds: no comparison\n", core::kLeastLaunches);
   return text + fmt::format(

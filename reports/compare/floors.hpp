@@ -14,8 +14,8 @@ namespace attest::reports {
 
 struct Floor {
   double spread = 0;  // the slowest launch / the fastest - 1: for results that are not paired
-  // The largest median ratio of kLeastLaunches pairs - 1, of medians and of Launch::fast
-  double paired = 0, fast = 0;
+  double paired = 0;  // the largest median ratio of kLeastLaunches pairs - 1
+  double fast = 0;    // the same of Launch::fast, where `paired` is of medians
   double median_ns = 0;
   size_t launches = 0;
   size_t alarms = 0;  // groups of pairs that compare calls slower or faster

@@ -72,6 +72,12 @@ TEST(Floors, HaveTheOffsetOfTheFastestRuns) {
   EXPECT_NEAR(floor.fast, 0, 1e-9);
 }
 
+TEST(Floors, ACaseWithATimeOfNothingHasNone) {
+  std::vector<Results> before = launches(kEight);
+  for (size_t i = 0; i < 4; ++i) before[3].records[0].time->samples_ns[i] = 0;
+  EXPECT_TRUE(floors_of(before, launches(kEight), "").cases.empty());
+}
+
 TEST(Floors, CountEachComparisonAlone) {
   const auto with_others = [](double ms) {
     std::vector<Results> all = launches(std::vector<double>(8, ms));

@@ -1,7 +1,6 @@
 #include "reports/compare/memory.hpp"
 
 #include <algorithm>
-#include <optional>
 #include <vector>
 
 namespace attest::reports {
@@ -12,8 +11,8 @@ using core::Changed;
 using core::Record;
 using Records = std::vector<const Record*>;
 
-// By which peaks differ from process to process, and by which their pairs do
-constexpr double kPeak_bytes = 1 << 20, kPairedPeak_bytes = 1 << 16;
+constexpr double kPeak_bytes = 1 << 20;        // peaks of processes differ by that much
+constexpr double kPairedPeak_bytes = 1 << 16;  // the medians of pairs of launches do
 
 double bytes_of(const Record& record) {
   const core::MemoryRecord& memory = record.memory;
@@ -32,10 +31,11 @@ bool are_measured(const Records& records) {
       records, [](const Record* record) { return record->memory.peak_bytes.has_value(); });
 }
 
-/// The largest peak of a launch; median 0: none was measured.
+/// The largest peak of a launch that has records of it.
 core::Launch peak(const Records& records) {
-  if (records.empty() || !are_measured(records)) return {};
-  return {.median = std::ranges::max(bytes_of(records)), .resolution = kPairedPeak_bytes};
+  // At least a byte, because ratios are compared.
+  return {.median = std::max(1.0, std::ranges::max(bytes_of(records))),
+          .resolution = kPairedPeak_bytes};
 }
 
 }  // namespace
@@ -45,18 +45,23 @@ Changed compare_memory(const Side& before, const Side& after, const Key& key, bo
   const Records was = all_records(before, key), is = all_records(after, key);
   const bool measured = are_measured(was);
   if (measured != are_measured(is)) return {.change = Change::kInvalid, .code = "not-measured"};
-  const Changed all =
+  Changed all =
       core::compare_exact(bytes_of(was), bytes_of(is), rule.band, measured ? kPeak_bytes : 0);
   if (!in_turns || !measured || all.change != Change::kSame) return all;
   std::vector<core::Launch> peaks_before, peaks_after;
   for (size_t i = 0; i < before.size(); ++i) {
-    const core::Launch b = peak(before[i].find(key)), a = peak(after[i].find(key));
-    if (b.median > 0 && a.median > 0) peaks_before.push_back(b), peaks_after.push_back(a);
+    if (before[i].find(key).empty() || after[i].find(key).empty()) continue;
+    peaks_before.push_back(peak(before[i].find(key)));
+    peaks_after.push_back(peak(after[i].find(key)));
   }
-  const Changed pairs =
-      core::compare_launches(peaks_before, peaks_after, true, {.band = rule.band});
-  const bool is_decided = pairs.change == Change::kWorse || pairs.change == Change::kBetter;
-  return pairs.paired && is_decided ? pairs : all;
+  core::ChangeRule of_pairs = rule;
+  of_pairs.floor = of_pairs.paired_floor = {};  // of times
+  Changed pairs = core::compare_launches(peaks_before, peaks_after, true, of_pairs);
+  if (!pairs.paired) return all;
+  if (pairs.change == Change::kWorse || pairs.change == Change::kBetter) return pairs;
+  all.paired = true;  // it counts among the cases that account_for_family corrects for
+  all.p = pairs.p;
+  return all;
 }
 
 }  // namespace attest::reports

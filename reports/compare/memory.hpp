@@ -8,8 +8,9 @@ namespace attest::reports {
 /// Compares the memory of all records of that key, of which both sides have some: measured peaks,
 /// or what is declared and what a device's pool gave. It changed if all launches of one side take
 /// at least 1 MiB more than all of the other, and by more than the band: peaks of processes vary by
-/// that much. Launches that took turns (`in_turns`) vary together, so their pairs show 64 KiB.
-/// The code "not-measured": only one side has measured peaks.
+/// about that much. Launches that took turns (`in_turns`) vary together. If eight or more did,
+/// their pairs show 64 KiB; the result is then paired, and one of a family of tests. The code
+/// "not-measured": only one side has measured peaks.
 core::Changed compare_memory(const Side& before, const Side& after, const Key& key, bool in_turns,
                              const core::ChangeRule& rule);
 

@@ -58,6 +58,18 @@ TEST(Memory, GrowthBelow64KiBOrOnePercentIsNone) {
   EXPECT_EQ(changed_memory(large, larger).change, Change::kSame);
 }
 
+TEST(Memory, WhatTookNothingMayGrow) {
+  const std::vector<double> none(8, 0), some(8, 100), little(8, 60);
+  EXPECT_EQ(changed_memory(none, some).change, Change::kWorse);
+  EXPECT_EQ(changed_memory(none, little).change, Change::kSame);
+  EXPECT_EQ(changed_memory(none, none).change, Change::kSame);
+}
+
+TEST(Memory, PairsThatDoNotDifferCountInTheFamily) {
+  EXPECT_TRUE(changed_memory(kPeaks, kPeaks).paired);
+  EXPECT_FALSE(changed_memory(kPeaks, kPeaks, false).paired);
+}
+
 TEST(Memory, OnePairThatDisagreesLeavesItAsItWas) {
   std::vector<double> after = more(1.1);
   after[2] = kPeaks[2];

@@ -15,10 +15,11 @@ using core::Results;
 
 double excess(double ratio) { return std::max(ratio, 1 / ratio) - 1; }
 
-/// The launches of a case on a side; empty: one has no median above zero.
+/// The launches of a case on a side; empty: one has no time above zero.
 std::vector<core::Launch> launches_of(const Side& side, const Key& key,
                                       const std::string& relative_to) {
   std::vector<core::Launch> all = all_launches(side, key, relative_to);
+  std::erase_if(all, [](const core::Launch& one) { return !(one.fast > 0); });
   return all.size() == side.size() ? all : std::vector<core::Launch>();
 }
 
@@ -91,6 +92,7 @@ Floors floors_of(const std::vector<Results>& before, const std::vector<Results>&
     if (key.impl != relative_to) add_case(key, was, is, floors);
   constexpr size_t kGroup = core::kLeastLaunches;
   // Each comparison counts alone: among many, Holm's correction would leave none of eight pairs.
+  // Medians alone decide none of them.
   const CompareOptions options{
       .rule = {.family_error = 1}, .relative_to = relative_to, .in_turns = true};
   for (size_t first = 0; first + kGroup <= before.size(); first += kGroup) {

@@ -281,7 +281,8 @@ class RoundPrinter {
     if (now.most_rounds > last.most_rounds) {
       progress_.expect(2 * (now.most_rounds - last.most_rounds));
       fmt::print("{} compared, which takes {} rounds\n", times, now.most_rounds);
-    } else if (const size_t least = rounds_for(now.compared, rule_); now.most_rounds < least) {
+    } else if (const size_t least = rounds_for(now.compared, rule_, core::kFastShare);
+               now.most_rounds < least) {
       fmt::print(
           "{} compared: with {} rounds no change of one is certain; --rounds {} may show it\n",
           times, now.most_rounds, least);
@@ -321,7 +322,7 @@ std::string print_ending(const AbOutcome& outcome, double seconds) {
 // Before the first round, only cases can be counted.
 size_t first_rounds(const AbOptions& options) {
   return options.rounds > 0 ? options.rounds
-                            : rounds_for(options.cases.size(), options.compare.rule);
+                            : default_rounds(options.cases.size(), options.compare.rule);
 }
 
 void print_beginning(const AbArguments& arguments, const AbOptions& options,
@@ -480,7 +481,7 @@ Command add_ab(CLI::App& program) {
   add_cases(*command, *arguments);
   command
       ->add_option("--rounds", arguments->rounds,
-                   "most launches of each build (default: 8, or as many more as the number of "
+                   "most launches of each build (default: 11, or as many more as the number of "
                    "compared times needs, one for each case and implementation)")
       ->check(CLI::Range(size_t{1}, size_t{1000}))
       ->type_name("N");

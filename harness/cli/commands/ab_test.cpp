@@ -99,14 +99,14 @@ TEST_F(AbCli, FindsASlowerPlugin) {
   const Outcome outcome = ab("--before old.so --after slow.so --seed 7");
   EXPECT_EQ(outcome.code, 2) << outcome.text;
   EXPECT_THAT(outcome.text,
-              AllOf(HasSubstr("2 cases, 8 rounds or more, seed 7; results: out"),
-                    HasSubstr("round 8 of 8"), HasSubstr("SLOWER x1.100 [1.100 1.100]"),
-                    HasSubstr("32 launches"), HasSubstr("2 of 2 slower when measured once more")));
+              AllOf(HasSubstr("2 cases, 11 rounds or more, seed 7; results: out"),
+                    HasSubstr("round 11 of 11"), HasSubstr("SLOWER x1.100 [1.100 1.100] (fast)"),
+                    HasSubstr("38 launches"), HasSubstr("2 of 2 slower when measured once more")));
   std::ifstream in(folder_ / "out/comparison.json");
   const json comparison = json::parse(in);
   EXPECT_EQ(comparison["cases"][0]["time"]["change"], "SLOWER");
   EXPECT_EQ(comparison["ab"]["seed"], 7);
-  EXPECT_EQ(comparison["ab"]["launches"], 32);
+  EXPECT_EQ(comparison["ab"]["launches"], 38);
   const Outcome again = attest("compare out/before.* --after out/after.* --json c.json");
   EXPECT_EQ(again.code, 2) << again.text;
   EXPECT_THAT(again.text, HasSubstr("SLOWER x1.100 [1.100 1.100]"));
@@ -116,7 +116,7 @@ TEST_F(AbCli, ACopyIsNeitherSlowerNorMeasuredAgain) {
   const Outcome outcome = ab("--before old.so --after copy.so");
   EXPECT_EQ(outcome.code, 0) << outcome.text;
   EXPECT_THAT(outcome.text, AllOf(HasSubstr("0 slower, 0 faster, 2 as fast"),
-                                  HasSubstr("(same binary)"), HasSubstr("16 launches")));
+                                  HasSubstr("(same binary)"), HasSubstr("22 launches")));
 }
 
 // With a peer, attest's other implementations would be compared too, and make more rounds
@@ -153,11 +153,11 @@ TEST_F(AbCli, TwoEnvironmentsAreTwoSides) {
 }
 
 TEST_F(AbCli, AnInterruptComparesTheRoundsThatAreOver) {
-  setenv("STOP", "020", 1);  // the fourth launch of those that confirm
+  setenv("STOP", "026", 1);  // the fourth launch of those that confirm
   const Outcome confirming = ab("--before old.so --after slow.so");
   EXPECT_EQ(confirming.code, 130) << confirming.text;
   EXPECT_THAT(confirming.text, AllOf(HasSubstr("INCONCLUSIVE x1.100"), HasSubstr("not-confirmed"),
-                                     HasSubstr("interrupted after 8 whole rounds")));
+                                     HasSubstr("interrupted after 11 whole rounds")));
 
   setenv("STOP", "006", 1);
   const Outcome outcome = ab("--before old.so --after slow.so");

@@ -50,7 +50,7 @@ class Rounds {
       : options_(options), launch_(launch), observe_(observe), outcome_(outcome) {
     options_.compare.in_turns = true;
     most_rounds_ = options.rounds > 0 ? options.rounds
-                                      : rounds_for(options.cases.size(), options.compare.rule);
+                                      : default_rounds(options.cases.size(), options.compare.rule);
   }
 
   void run(std::vector<std::string> lines, bool confirms) {
@@ -74,7 +74,7 @@ class Rounds {
   void count_compared() {
     for (const Compared& one : compare().cases) compared_ += one.time.change != Change::kInvalid;
     if (options_.rounds == 0)
-      most_rounds_ = std::max(most_rounds_, rounds_for(compared_, options_.compare.rule));
+      most_rounds_ = std::max(most_rounds_, default_rounds(compared_, options_.compare.rule));
   }
 
   /// Returns false if the round was interrupted. Its launches then do not count.
@@ -104,7 +104,8 @@ class Rounds {
     core::ChangeRule rule = options_.compare.rule;
     rule.coverage = kCertainCoverage;
     rule.family_error *= kCertainErrorShare;
-    if (round > 1 && (options_.self_check || round < rounds_for(compared_, rule))) return;
+    if (round > 1 && (options_.self_check || round < rounds_for(compared_, rule, core::kFastShare)))
+      return;
     const Comparison now = compare();
     const std::set<std::string> certain = certain_cases(rule);
     std::vector<std::string> left;
@@ -126,7 +127,7 @@ class Rounds {
     reports::CompareOptions strict = options_.compare;
     strict.rule = rule;
     std::set<std::string> certain;
-    if (before_.size() < rounds_for(compared_, rule)) return certain;
+    if (before_.size() < rounds_for(compared_, rule, core::kFastShare)) return certain;
     for (const Compared& one : reports::compare(before_, after_, strict).cases)
       if (one.time.paired && one.time.change != Change::kInconclusive) certain.insert(name_of(one));
     return certain;
@@ -168,6 +169,7 @@ void confirm(AbOptions options, const AbLauncher& launch, const AbObserver& obse
   outcome.slower = lines.size();
   if (lines.empty()) return;
   options.compare.rule.coverage = std::min(options.compare.rule.coverage, kConfirmingCoverage);
+  options.compare.rule.family_error = 1;  // the first measurement has corrected for the number
   Rounds again(options, launch, observe, outcome);
   if (!outcome.interrupted) again.run(lines, true);
   std::set<std::string> confirmed;
@@ -184,12 +186,17 @@ void confirm(AbOptions options, const AbLauncher& launch, const AbObserver& obse
 
 }  // namespace
 
-size_t rounds_for(size_t compared, const core::ChangeRule& rule) {
+size_t rounds_for(size_t compared, const core::ChangeRule& rule, double share) {
   // A sign test of n rounds has a p-value of 2^-n at least; an interval, a coverage of 1 - 2^(1-n)
   // at most.
-  const double by_family = std::log2(double(std::max<size_t>(compared, 1)) / rule.family_error),
-               by_coverage = 1 - std::log2(1 - rule.coverage);
+  const double times = double(std::max<size_t>(compared, 1)),
+               by_family = std::log2(times / (share * rule.family_error)),
+               by_coverage = 1 - std::log2(share * (1 - rule.coverage));
   return std::max(core::kLeastLaunches, size_t(std::ceil(std::max(by_family, by_coverage))));
+}
+
+size_t default_rounds(size_t compared, const core::ChangeRule& rule) {
+  return rounds_for(compared, rule, core::kMedianShare);
 }
 
 AbOutcome run_ab(const AbOptions& options, const AbLauncher& launch, const AbObserver& observe) {

@@ -65,8 +65,12 @@ struct AbOutcome {
 };
 
 /// Returns how many rounds it takes before Holm's correction can call one time among `compared`
-/// slower. The result is at least kLeastLaunches.
-size_t rounds_for(size_t compared, const core::ChangeRule& rule);
+/// slower by a statistic that has this share of the chance of a false alarm: kFastShare if all runs
+/// slow down, kMedianShare if only some do. The result is at least kLeastLaunches.
+size_t rounds_for(size_t compared, const core::ChangeRule& rule, double share);
+
+/// As many rounds as find what slows only some of the runs.
+size_t default_rounds(size_t compared, const core::ChangeRule& rule);
 
 /// Runs all launches. If one is interrupted, the rounds before it are compared.
 AbOutcome run_ab(const AbOptions& options, const AbLauncher& launch, const AbObserver& observe);

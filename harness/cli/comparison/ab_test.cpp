@@ -31,7 +31,8 @@ struct Machine {
   double drift = 0, jitter = 0;
   uint64_t seed = 1;
   bool one_build = false;
-  size_t interrupted_at = 0;  // the number of that launch; 0: none
+  bool only_slow_runs = false;  // the ratio is that of all but the first quarter of the samples
+  size_t interrupted_at = 0;    // the number of that launch; 0: none
   std::vector<AbLaunch> launches;
 
   core::Record record(const std::string& name, const AbLaunch& launch) const {
@@ -46,9 +47,13 @@ struct Machine {
       return double(core::random_normal(seed * 1000 + stream, index));
     };
     const uint64_t of_case = std::hash<std::string>()(name);
-    r.time = testing::time_of(1e6 * factor * std::exp(drift * normal(1, (launch.number - 1) / 2)) *
+    r.time = testing::time_of(1e6 * (only_slow_runs ? 1 : factor) *
+                                  std::exp(drift * normal(1, (launch.number - 1) / 2)) *
                                   std::exp(jitter * normal(of_case % 997, launch.number)),
                               launch.number);
+    std::vector<double>& samples = r.time->samples_ns;
+    if (only_slow_runs)
+      for (size_t i = samples.size() / 4; i < samples.size(); ++i) samples[i] *= factor;
     if (!one_build) r.plugin_hash = after ? "1111111111111111" : "0000000000000000";
     r.libraries_hash = "22";
     return r;
@@ -91,7 +96,7 @@ TEST(Ab, TheSideThatComesFirstChanges) {
   std::string order;
   for (const AbLaunch& launch : machine.launches)
     order += launch.side == AbSide::kBefore ? 'B' : 'A';
-  EXPECT_EQ(order, "BAABBAABBAABBAAB");
+  EXPECT_EQ(order, "BAABBAABBAABBAABBAABBA");
 }
 
 TEST(Ab, ShufflesTheCasesOfARoundByTheSeed) {
@@ -121,7 +126,7 @@ TEST(Ab, FindsWhatIsSlowerOnAMachineThatDrifts) {
   EXPECT_EQ(named(outcome, "fast").time.change, Change::kBetter);
   EXPECT_EQ(outcome.slower, 1u);
   EXPECT_EQ(outcome.not_confirmed, 0u);
-  EXPECT_EQ(outcome.launches, 32u);
+  EXPECT_EQ(outcome.launches, 38u);
   EXPECT_TRUE(machine.launches.back().confirms);
   EXPECT_THAT(names_of(machine.launches.back()), ElementsAre("slow"));
 }
@@ -141,17 +146,29 @@ TEST(Ab, OneBuildIsNeverWorse) {
   const AbOutcome outcome = run(machine, {});
   EXPECT_FALSE(reports::worse(outcome.comparison));
   EXPECT_EQ(outcome.slower, 0u);
-  EXPECT_THAT(machine.launches, SizeIs(16));
+  EXPECT_THAT(machine.launches, SizeIs(22));
 }
 
-// 11 rounds give an interval at 99.9 %; two cases need 2^-11 * 2 < 0.005 too.
+TEST(Ab, FindsWhatSlowsOnlySomeOfTheRuns) {
+  Machine machine{.ratio = {{"a", 1.1}, {"b", 1.1}, {"c", 1.1}}, .jitter = 1e-3};
+  machine.only_slow_runs = true;
+  const AbOutcome outcome = run(machine, {});
+  for (const char* name : {"a", "b", "c"}) {
+    EXPECT_EQ(named(outcome, name).time.change, Change::kWorse) << name;
+    EXPECT_EQ(named(outcome, name).time.code, "paired") << name;
+  }
+  Machine hurried = machine;
+  EXPECT_EQ(named(run(hurried, {.rounds = 10}), "a").time.code, "median-alone");
+}
+
+// 12 rounds give an interval at 99.91 %; two cases need 2^-12 * 2 < 0.9 * 0.005 too.
 TEST(Ab, ACertainCaseStopsBeforeTheLastRound) {
   Machine machine{.ratio = {{"same", 1}, {"slow", 1.1}, {"edge", 1.01}}, .jitter = 2e-3};
   const AbOutcome outcome = run(machine, {.rounds = 20});
   EXPECT_EQ(outcome.stopped_early, 2u);
-  EXPECT_EQ(named(outcome, "slow").time.launches_before, 11u);
+  EXPECT_EQ(named(outcome, "slow").time.launches_before, 12u);
   EXPECT_EQ(named(outcome, "slow").time.change, Change::kWorse);
-  EXPECT_EQ(named(outcome, "same").time.launches_before, 11u);
+  EXPECT_EQ(named(outcome, "same").time.launches_before, 12u);
   EXPECT_EQ(named(outcome, "same").time.change, Change::kSame);
   EXPECT_EQ(named(outcome, "edge").time.launches_before, 20u);
   EXPECT_EQ(named(outcome, "edge").time.change, Change::kInconclusive);
@@ -243,8 +260,8 @@ TEST(Ab, RoundsCountEachImplementationOfACase) {
         if (!last.confirms) compared = now.compared;
       });
   EXPECT_EQ(compared, 15u) << "what fails is not compared";
-  EXPECT_EQ(outcome.rounds, rounds_for(15, {}));
-  EXPECT_EQ(outcome.before.size(), 9u) << "15 / 2^8 > 0.05";
+  EXPECT_EQ(outcome.rounds, default_rounds(15, {}));
+  EXPECT_EQ(outcome.before.size(), 12u) << "15 / 2^11 > 0.1 * 0.05";
   for (const Compared& one : outcome.comparison.cases)
     if (one.case_name == "slow" && one.impl != "fails") {
       EXPECT_EQ(one.time.change, Change::kWorse) << one.impl;
@@ -252,10 +269,13 @@ TEST(Ab, RoundsCountEachImplementationOfACase) {
 }
 
 TEST(Ab, ManyCasesNeedMoreRounds) {
-  EXPECT_EQ(rounds_for(1, {}), 8u);
-  EXPECT_EQ(rounds_for(12, {}), 8u) << "12 / 2^8 < 0.05";
-  EXPECT_EQ(rounds_for(13, {}), 9u);
-  EXPECT_EQ(rounds_for(100, {}), 11u);
+  EXPECT_EQ(rounds_for(1, {}, core::kFastShare), 8u);
+  EXPECT_EQ(rounds_for(11, {}, core::kFastShare), 8u) << "11 / 2^8 < 0.9 * 0.05";
+  EXPECT_EQ(rounds_for(12, {}, core::kFastShare), 9u);
+  EXPECT_EQ(rounds_for(100, {}, core::kFastShare), 12u);
+  EXPECT_EQ(default_rounds(1, {}), 11u) << "2^-10 <= 0.1 * 0.01";
+  EXPECT_EQ(default_rounds(10, {}), 11u) << "10 / 2^11 < 0.1 * 0.05";
+  EXPECT_EQ(default_rounds(11, {}), 12u);
 }
 
 // 1,000 comparisons of builds that are equal, on machines that drift by 2 % and jitter by 1 %, with

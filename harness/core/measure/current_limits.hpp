@@ -21,11 +21,11 @@ class CurrentLimits {
   /// Measures the limits. `measure` does so instead of probe_machine(threads), for tests.
   explicit CurrentLimits(int threads, std::function<Probe()> measure = {});
   const Probe& probe() const { return probe_; }
-  /// Measures the limits again if the machine's state at `time`, which is now, differs from the one
-  /// in which they were measured (see changed_limits). Measures them once more when nothing differs
-  /// any longer, because a machine that was throttled may have cooled. Nothing is read or measured
-  /// within 10 s of the last time: a probe takes half a second, and a machine may be throttled all
-  /// the time. Returns a sentence with the reason and the new rates; "" if nothing was measured.
+  /// Measures the limits again if the state of the machine is not the one in which they were
+  /// measured (see changed_limits). Measures them once more when nothing differs any longer,
+  /// because a machine that was throttled may have cooled. Nothing is read or measured within 10 s
+  /// of the last time: a probe takes half a second, and a machine may be throttled all the time.
+  /// Returns a sentence with the reason and the new rates; "" if nothing was measured.
   std::string renew(std::chrono::steady_clock::time_point time = std::chrono::steady_clock::now());
 
  private:

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "core/run/rooflines.hpp"
+
 namespace attest::core {
 namespace {
 
@@ -97,6 +99,18 @@ TEST(Roofline, IsNotKnownOfEveryRecord) {
   untimed.time.reset();
   EXPECT_FALSE(roofline_of(untimed, probe()));
   EXPECT_FALSE(roofline_of(record(0, 0), probe()));
+}
+
+TEST(Rooflines, OfTheCpuAreByTheLimitsOfTheMachine) {
+  Rooflines rooflines(2, probe);
+  EXPECT_EQ(rooflines.machine().fma().gflops.all, 200);
+  Record timed = record(1e8, 1e5), untimed = timed;
+  rooflines.add(timed);
+  ASSERT_TRUE(timed.roofline);
+  EXPECT_DOUBLE_EQ(timed.roofline->share, 0.5);
+  untimed.time.reset();
+  rooflines.add(untimed);
+  EXPECT_FALSE(untimed.roofline);
 }
 
 // Whoever counts too many flops, or measures too low a peak, is to see it.

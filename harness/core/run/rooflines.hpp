@@ -3,9 +3,11 @@
 //   Rooflines rooflines(threads);
 //   rooflines.add(record);  // after each case
 #pragma once
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "core/measure/current_limits.hpp"
 #include "core/measure/probe.hpp"
@@ -16,7 +18,9 @@ namespace attest::core {
 class Rooflines {
  public:
   /// Measures the limits of the machine with that many threads, which takes half a second.
-  explicit Rooflines(int threads) : machine_(threads) {}
+  /// `measure` does so instead, for tests.
+  explicit Rooflines(int threads, std::function<Probe()> measure = {})
+      : machine_(threads, std::move(measure)) {}
   /// The limits of the machine, as they were measured last.
   const Probe& machine() const { return machine_.probe(); }
   /// Sets Record::roofline (see roofline_of). Measures the limits of the machine again if its state

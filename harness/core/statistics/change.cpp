@@ -8,8 +8,7 @@
 namespace attest::core {
 namespace {
 
-// Of the chance of a false alarm, the share of the medians; the rest is that of the fastest runs.
-constexpr double kMedianShare = 0.1;
+constexpr const char* kFastCode = "paired-fast";
 
 // The fewest pairs whose extremes are an interval of that coverage, 1 - 2 / 2^n.
 size_t least_pairs(double coverage) {
@@ -20,15 +19,17 @@ size_t least_pairs(double coverage) {
 
 // Both ends of what all launches say.
 Launch hull(std::span<const Launch> launches) {
-  std::vector<double> medians;
+  std::vector<double> medians, fasts;
   Launch all = launches.front();
   for (const Launch& one : launches) {
     medians.push_back(one.median);
+    fasts.push_back(one.fast);
     all.low = std::min(all.low, one.low);
     all.high = std::max(all.high, one.high);
     all.resolution = std::max(all.resolution, one.resolution);
   }
   all.median = summarise(medians).median;
+  all.fast = summarise(fasts).median;
   return all;
 }
 
@@ -56,19 +57,21 @@ const char* why_inconclusive(const Changed& changed) {
 
 bool decided(Change change) { return change == Change::kBetter || change == Change::kWorse; }
 
-// A value of the launches, and by how much its paired ratios differ in launches of one build.
-struct Compared {
+// A value of the launches that decides, and with what share of the chance of a false alarm.
+struct Statistic {
   double Launch::* value;
-  std::optional<double> floor;
+  double share;
+  std::optional<double> floor;  // by how much its paired ratios differ in launches of one build
+  const char* code;
 };
 
-// What the paired ratios of that value say.
-Changed paired(std::span<const Launch> before, std::span<const Launch> after, const Compared& by,
-               const ChangeRule& rule) {
+// What the paired ratios of that value say. The interval has `coverage`.
+Changed paired(std::span<const Launch> before, std::span<const Launch> after, const Statistic& by,
+               const ChangeRule& rule, double coverage) {
   std::vector<double> logs;
   for (size_t i = 0; i < before.size(); ++i)
     logs.push_back(std::log(after[i].*by.value / before[i].*by.value));
-  const Summary s = summarise(logs, rule.coverage);
+  const Summary s = summarise(logs, coverage);
   Changed changed{.ratio = std::exp(s.median),
                   .low = std::exp(s.median_low),
                   .high = std::exp(s.median_high),
@@ -77,41 +80,46 @@ Changed paired(std::span<const Launch> before, std::span<const Launch> after, co
                   .launches_after = after.size(),
                   .paired = true};
   changed.change = side(changed, rule);
-  changed.code = changed.change == Change::kInconclusive ? why_inconclusive(changed) : "paired";
+  if (decided(changed.change) && before.size() < least_pairs(coverage))
+    changed.change = Change::kInconclusive;
+  changed.code = changed.change == Change::kInconclusive ? why_inconclusive(changed) : by.code;
   const double beyond = std::log1p(changed.band) * (s.median < 0 ? -1 : 1);
   const auto hits = std::ranges::count_if(
       logs, [&](double log) { return beyond < 0 ? log < beyond : log > beyond; });
-  changed.p = sign_test(logs.size(), size_t(hits));
+  changed.p = std::min(1.0, sign_test(logs.size(), size_t(hits)) / by.share);
   return changed;
 }
 
-Changed with_code(Changed changed, Change change, const char* code) {
-  changed.change = change;
+Changed undecided(Changed changed, const char* code) {
+  changed.change = Change::kInconclusive;
   changed.code = code;
   return changed;
 }
 
+Changed decide(const Changed& fast, const Changed& median, const Changed& median_alone) {
+  if (decided(fast.change))
+    return decided(median.change) && median.change != fast.change ? undecided(median, "two-ways")
+                                                                  : fast;
+  if (decided(median_alone.change)) return median_alone;
+  if (decided(median.change)) return undecided(median, "median-alone");
+  return median.change == Change::kSame ? fast : median;
+}
+
 Changed compare_pairs(std::span<const Launch> before, std::span<const Launch> after,
                       const ChangeRule& rule) {
-  const Compared medians{&Launch::median, rule.paired_floor};
-  const Changed median = paired(before, after, medians, rule);
+  Statistic of_median{&Launch::median, 1, rule.paired_floor, "paired"};
+  const auto said = [&](const Statistic& by, double share) {
+    return paired(before, after, by, rule, 1 - share * (1 - rule.coverage));
+  };
   const auto is_known = [](const Launch& one) { return one.fast > 0; };
   if (!std::ranges::all_of(before, is_known) || !std::ranges::all_of(after, is_known))
-    return median;
-  const Changed fast = paired(before, after, {&Launch::fast, rule.fast_floor}, rule);
-  if (decided(fast.change)) {
-    if (decided(median.change) && median.change != fast.change)
-      return with_code(median, Change::kInconclusive, "two-ways");
-    return with_code(fast, fast.change, "paired-fast");
-  }
-  if (!decided(median.change)) return median.change == Change::kSame ? fast : median;
-  ChangeRule strict = rule;
-  strict.coverage = 1 - kMedianShare * (1 - rule.coverage);
-  Changed alone = paired(before, after, medians, strict);
-  if (before.size() < least_pairs(strict.coverage) || !decided(alone.change))
-    return with_code(median, Change::kInconclusive, "median-alone");
-  alone.p = std::min(1.0, alone.p / kMedianShare);
-  return alone;
+    return said(of_median, 1);
+  of_median.share = kMedianShare;
+  const Changed fast = said({&Launch::fast, kFastShare, rule.fast_floor, kFastCode}, kFastShare);
+  const Changed median = said(of_median, 1), alone = said(of_median, kMedianShare);
+  Changed changed = decide(fast, median, alone);
+  changed.p = std::min(fast.p, median.p);
+  return changed;
 }
 
 void compare_weakly(std::span<const Launch> before, std::span<const Launch> after,
@@ -166,7 +174,8 @@ Changed compare_launches(std::span<const Launch> before, std::span<const Launch>
     compare_weakly(before, after, rule, changed);
   if (!decided(changed.change)) return changed;
   const Launch was = hull(before), is = hull(after);
-  if (std::fabs(changed.ratio - 1) * was.median <= std::max(was.resolution, is.resolution)) {
+  const double value = changed.code == kFastCode ? was.fast : was.median;
+  if (std::fabs(changed.ratio - 1) * value <= std::max(was.resolution, is.resolution)) {
     changed.change = Change::kInconclusive;
     changed.code = "resolution";
   }

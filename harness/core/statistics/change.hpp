@@ -10,7 +10,8 @@
 // launch vary far less than its median (Chen and Revels, "Robust benchmarking in noisy
 // environments", arXiv:1608.04295): on a virtual machine by half as much. Pairs are therefore
 // compared twice: by the time that a tenth of the runs beat, with 90 % of the chance of a false
-// alarm, and by the median, with 10 %. The median finds what slows down only some of the runs.
+// alarm (kFastShare), and by the median, with 10 %. The median finds what slows only some of the
+// runs, and needs more launches for that.
 #pragma once
 #include <cstddef>
 #include <optional>
@@ -34,12 +35,12 @@ struct Launch {
 };
 
 struct ChangeRule {
-  double band = 0.01;           // relative differences up to this do not matter
-  std::optional<double> floor;  // A/A floor, if it was measured before
-  // Of the median of paired ratios, of medians and of Launch::fast; nothing: `floor`
-  std::optional<double> paired_floor, fast_floor;
-  double coverage = 0.99;      // of the interval of paired ratios
-  double family_error = 0.05;  // chance of calling any unchanged case worse, over all cases
+  double band = 0.01;                  // relative differences up to this do not matter
+  std::optional<double> floor;         // A/A floor, if it was measured before
+  std::optional<double> paired_floor;  // that of the paired ratios of medians; nothing: `floor`
+  std::optional<double> fast_floor;  // that of the paired ratios of Launch::fast; nothing: `floor`
+  double coverage = 0.99;            // of the intervals of paired ratios, both together
+  double family_error = 0.05;        // chance of calling any unchanged case worse, over all cases
 };
 
 /// The change of one quantity. The codes:
@@ -51,8 +52,8 @@ struct ChangeRule {
 ///   "no-floor" (weak, without a floor), "clocks" (the clock rate changed, and cycles contradict
 ///   the time), "resolution" (below the timer's resolution), "many-cases" (significant alone, but
 ///   not among this many cases), "median-alone" (the medians differ at `coverage`, but not at the
-///   higher one that they need where the fastest runs do not differ), "two-ways" (the fastest runs
-///   got faster and the medians slower, or the other way round).
+///   higher one that they need where the fastest runs do not differ: more launches would tell),
+///   "two-ways" (the fastest runs got faster and the medians slower, or the other way round).
 /// - invalid: "no-launches", or a code of the caller.
 struct Changed {
   Change change = Change::kInvalid;
@@ -61,8 +62,12 @@ struct Changed {
   double band = 0;                      // the floor included
   size_t launches_before = 0, launches_after = 0;
   bool paired = false;
-  double p = 1;  // if paired: p-value of the sign test against the edge of the band
+  double p = 1;  // if paired: the least p-value of the sign tests against the edge of the band,
+                 // each divided by its share
 };
+
+/// The shares of the chance of a false alarm that the fastest runs and the medians have.
+inline constexpr double kFastShare = 0.9, kMedianShare = 0.1;
 
 /// The fewest pairs whose extremes are a 99 % interval (2 / 2^8 = 0.8 %), and the fewest launches
 /// that give a floor by themselves.

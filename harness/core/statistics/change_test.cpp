@@ -114,7 +114,7 @@ TEST(Change, MediansFindWhatSlowsOnlySomeOfTheRuns) {
   EXPECT_EQ(changed_by(11, 1.1, 1).change, Change::kWorse);
   EXPECT_EQ(changed_by(11, 1.1, 1).code, "paired");
   EXPECT_DOUBLE_EQ(changed_by(11, 1.1, 1).ratio, 1.1);
-  EXPECT_DOUBLE_EQ(changed_by(11, 1.1, 1).p, 10 * sign_test(11, 11));
+  EXPECT_DOUBLE_EQ(changed_by(11, 1.1, 1).p, sign_test(11, 11) / kMedianShare);
   EXPECT_EQ(changed_by(11, 1 / 1.1, 1).change, Change::kBetter);
   EXPECT_EQ(changed_by(10, 1.1, 1).change, Change::kInconclusive);
   EXPECT_EQ(changed_by(10, 1.1, 1).code, "median-alone");
@@ -125,8 +125,37 @@ TEST(Change, TheFastestRunsDecideFirst) {
   EXPECT_EQ(changed_by(8, 1, 1.1).change, Change::kWorse);
   EXPECT_EQ(changed_by(8, 1, 1.1).code, "paired-fast");
   EXPECT_DOUBLE_EQ(changed_by(8, 1.2, 1.1).ratio, 1.1);
+  EXPECT_DOUBLE_EQ(changed_by(8, 1.2, 1.1).p, sign_test(8, 8) / kFastShare);
+  EXPECT_EQ(changed_by(8, 1, 1).code, "paired-fast");
   EXPECT_EQ(changed_by(8, 1 / 1.1, 1.1).change, Change::kInconclusive);
   EXPECT_EQ(changed_by(8, 1 / 1.1, 1.1).code, "two-ways");
+}
+
+// The medians got slower by more than the timer resolves, the fastest runs did not.
+TEST(Change, ResolutionIsThatOfTheTimeThatDecides) {
+  std::vector<Launch> before(8,
+                             {.median = 100, .low = 99, .high = 101, .resolution = 3, .fast = 20}),
+      after = before;
+  for (Launch& one : after) one.fast = 22;
+  EXPECT_EQ(compare_launches(before, after, true, {}).code, "resolution");
+  for (Launch& one : after) one.fast = 24;
+  EXPECT_EQ(compare_launches(before, after, true, {}).code, "paired-fast");
+}
+
+TEST(Change, FastestRunsAreDividedByThoseOfAPeer) {
+  const Launch own{.median = 100, .low = 99, .high = 101, .fast = 90},
+      peer{.median = 200, .low = 198, .high = 202, .fast = 100};
+  EXPECT_DOUBLE_EQ(own.relative_to(peer).fast, 0.9);
+  EXPECT_EQ(own.relative_to({.median = 200, .low = 198, .high = 202}).fast, 0);
+}
+
+// At half the clock the fastest runs take twice as long and as many cycles.
+TEST(Change, FastestRunsAreComparedInCyclesToo) {
+  const std::vector<Launch> before(8, {.median = 100, .clock = 2000, .fast = 90}),
+      slower_clock(8, {.median = 200, .clock = 1000, .fast = 180}),
+      slower(8, {.median = 200, .clock = 2000, .fast = 180});
+  EXPECT_EQ(compare_launches(before, slower_clock, true, {}).code, "clocks");
+  EXPECT_EQ(compare_launches(before, slower, true, {}).code, "paired-fast");
 }
 
 TEST(Change, MediansAndFastestRunsHaveFloorsOfTheirOwn) {
