@@ -166,6 +166,7 @@ class Reader {
 
 /// Coordinates of points, and what else places them.
 struct Spots {
+  Spots() {}  // written out: an implicit one is not compiled for this target
   Vector x, y, width, height, weight;
   hn::Vec<Integers> row_tokens, first, zeros;
   hn::Mask<Floats> is_inside;
