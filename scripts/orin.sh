@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# The first hour on a Jetson board, from JetPack to a report: looks at the board, builds attest,
-# judges small problems, judges and times the suites vit, bev and lidar as far as the free memory
-# goes, measures energy, and writes a page. It takes at most 30 minutes; the same call again goes on
-# where they ended, with the build too. In a bundle (scripts/bundle.sh) nothing is built.
+# The first hour on a Jetson board, from JetPack to a report: looks at the board, builds attest
+# (preset release), judges small problems, judges and times the suites vit, bev and lidar as far as
+# the free memory goes, measures energy, and writes a page. It takes at most 30 minutes; the same
+# call again goes on where they ended, with the build too. In a bundle (scripts/bundle.sh) nothing
+# is built.
 #   scripts/orin.sh                      every step, into orin-results/
 #   scripts/orin.sh -o FOLDER STEP ...   some of the steps: conformance vit bev lidar energy report
 #   scripts/orin.sh --seconds N ...      takes at most N seconds, not 1800; the steps share them

@@ -2,10 +2,10 @@
 # Installs what the build needs and this machine lacks, with one call of apt-get. Does nothing if
 # nothing is missing. oneDNN comes from PyPI where the distribution's is too old
 # (scripts/onednn.sh); without it, one implementation is left out.
-#   scripts/setup.sh          what a build needs
-#   scripts/setup.sh --tests  what the tests need, too
-#   scripts/setup.sh --aarch64  what a build for 64-bit Arm needs, too (scripts/aarch64.sh calls it)
-#   scripts/setup.sh --all    what the check of the sources' form and all the rest needs, too
+#   scripts/setup.sh            what a build needs
+#   scripts/setup.sh --tests    what the tests need, too
+#   scripts/setup.sh --aarch64  what a cross build for 64-bit Arm needs, too (for aarch64.sh)
+#   scripts/setup.sh --all      all of these, and what checks of sources and of a report's page need
 # Exit codes: 0 if everything is there; 4 if something is missing and could not be installed (the
 # message says what to do).
 set -euo pipefail
@@ -94,7 +94,7 @@ find_missing() {  # find_missing TESTS(0|1) ALL(0|1) ARM(0|1)
       extra | option | all | arm) extra+=("$package") ;;
       *) missing+=("$package") ;;
     esac
-    reasons+=("$(printf '  %-20s %s' "$package" "$why")")
+    reasons+=("$(printf '  %-22s %s' "$package" "$why")")
   done < <(packages)
 }
 

@@ -1,5 +1,5 @@
-# Toolchain of the preset aarch64: builds for 64-bit Arm on another machine, with what
-# scripts/aarch64.sh sets up. -march is that of a Jetson Orin's Cortex-A78AE.
+# Toolchain of the preset aarch64: a cross build for 64-bit Arm with what scripts/aarch64.sh sets
+# up. -march is that of a Jetson Orin's Cortex-A78AE.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
@@ -9,7 +9,7 @@ set(CMAKE_C_FLAGS_INIT -march=armv8.2-a+fp16+dotprod)
 set(CMAKE_CXX_FLAGS_INIT -march=armv8.2-a+fp16+dotprod)
 
 get_filename_component(ATTEST_ARM64 ${CMAKE_CURRENT_LIST_DIR}/../../build/arm64 ABSOLUTE)
-if(NOT EXISTS ${ATTEST_ARM64}/packages)
+if(NOT EXISTS ${ATTEST_ARM64}/fetched)
   message(FATAL_ERROR "${ATTEST_ARM64} is not there: scripts/aarch64.sh sets it up")
 endif()
 # Packages from that folder alone; programs of this machine.

@@ -8,7 +8,7 @@ set -euo pipefail
 build=$1 source=$2 cmake=$3
 arm=$source/build/aarch64 run=$source/build/arm64/run
 [[ -x $build/bin/attest ]] || { echo "NOT TESTED: bin/attest has not been built"; exit 77; }
-[[ $(uname -m) == x86_64 && -x $run ]] && command -v qemu-aarch64 >/dev/null ||
+[[ $(uname -m) == x86_64 && -e ${run%/*}/fetched ]] && command -v qemu-aarch64 >/dev/null ||
   { echo "NOT TESTED: nothing is set up for 64-bit Arm (scripts/aarch64.sh)"; exit 77; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
