@@ -99,6 +99,23 @@ TEST(DeformableCpu, NanAndInfinityOfThePixelsThatAreTouched) {
       [](Trial& t) { return trial::judge_deformable(t, true); });
 }
 
+/// Some weights are NaN or infinite.
+Trial make_extreme_weights(uint64_t seed) {
+  Trial t = make_trial(seed, true, 40);
+  Random r{std::mt19937_64(seed)};
+  Tensor& weights = t.tensor[ATTEST_WEIGHTS];
+  for (size_t n = 0; n < weights.elements(); n += static_cast<size_t>(r.upto(60)))
+    weights.set(static_cast<int64_t>(n),
+                r.pick({trial::kInfinity, -trial::kInfinity, trial::kInfinity, std::nan("")}));
+  return t;
+}
+
+// Pixels outside of a level add nothing then, and neither do points outside.
+TEST(DeformableCpu, NanAndInfiniteWeightsCountInPixelsOfTheLevelOnly) {
+  trial::sweep("deformable_cpu", 60, make_extreme_weights,
+               [](Trial& t) { return trial::judge_deformable(t, true); });
+}
+
 /// Levels of some 60 pixels each, and so many points that a query fills more than one block.
 Trial make_many_levels(uint64_t seed) {
   Random r{std::mt19937_64(seed)};

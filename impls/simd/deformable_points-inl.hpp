@@ -190,7 +190,8 @@ HWY_INLINE Spots find_spots(const Block& b, int64_t n, int64_t number, bool alig
   return spots;
 }
 
-/// Pixels and factors of points, which are 0 outside.
+/// Pixels and factors of points. Pixels outside have a factor of 0, even where the weight is
+/// infinite.
 template <bool packed>
 HWY_INLINE void place_spots(const Block& b, int64_t n, const Spots& spots) {
   const Floats d;
@@ -201,29 +202,31 @@ HWY_INLINE void place_spots(const Block& b, int64_t n, const Spots& spots) {
   const Vector column = hn::Floor(x), row = hn::Floor(y), right = hn::Sub(x, column),
                lower = hn::Sub(y, row), left = hn::Sub(one, right),
                of_lower = hn::Mul(weight, lower), of_upper = hn::Mul(weight, hn::Sub(one, lower));
-  hn::Store(hn::Mul(of_upper, left), d, b.factor + n);
-  hn::Store(hn::Mul(of_upper, right), d, b.factor + b.room + n);
-  hn::Store(hn::Mul(of_lower, left), d, b.factor + 2 * b.room + n);
-  hn::Store(hn::Mul(of_lower, right), d, b.factor + 3 * b.room + n);
+  const auto is_left = hn::Ge(column, hn::Zero(d)), is_upper = hn::Ge(row, hn::Zero(d)),
+             is_right = hn::Lt(hn::Add(column, one), spots.width),
+             is_lower = hn::Lt(hn::Add(row, one), spots.height);
+  const hn::Mask<Floats> in_level[] = {hn::And(is_upper, is_left), hn::And(is_upper, is_right),
+                                       hn::And(is_lower, is_left), hn::And(is_lower, is_right)};
   const auto token =
       hn::Add(hn::Add(hn::Mul(hn::ConvertTo(integer, row), spots.row_tokens), spots.first),
               hn::ConvertTo(integer, column));
+  const auto store_factor = [&](int64_t pixel, Vector factor) HWY_ATTR {
+    hn::Store(hn::IfThenElseZero(in_level[pixel], factor), d, b.factor + pixel * b.room + n);
+  };
+  store_factor(0, hn::Mul(of_upper, left)), store_factor(1, hn::Mul(of_upper, right));
+  store_factor(2, hn::Mul(of_lower, left)), store_factor(3, hn::Mul(of_lower, right));
   if (packed) {
     const auto inside = hn::RebindMask(integer, spots.is_inside);
     return hn::Store(hn::IfThenElse(inside, token, spots.zeros), integer, b.token + n);
   }
-  const auto is_left = hn::Ge(column, hn::Zero(d)), is_upper = hn::Ge(row, hn::Zero(d)),
-             is_right = hn::Lt(hn::Add(column, one), spots.width),
-             is_lower = hn::Lt(hn::Add(row, one), spots.height);
-  const auto store = [&](int64_t pixel, hn::Vec<Integers> at, hn::Mask<Floats> is_level) HWY_ATTR {
-    hn::Store(hn::IfThenElse(hn::RebindMask(integer, is_level), at, hn::Set(integer, kNoPixel)),
-              integer, b.token + pixel * b.room + n);
+  const auto store_token = [&](int64_t pixel, hn::Vec<Integers> at) HWY_ATTR {
+    const auto is_level = hn::RebindMask(integer, in_level[pixel]);
+    hn::Store(hn::IfThenElse(is_level, at, hn::Set(integer, kNoPixel)), integer,
+              b.token + pixel * b.room + n);
   };
   const auto below = hn::Add(token, spots.row_tokens), next = hn::Set(integer, 1);
-  store(0, token, hn::And(is_upper, is_left));
-  store(1, hn::Add(token, next), hn::And(is_upper, is_right));
-  store(2, below, hn::And(is_lower, is_left));
-  store(3, hn::Add(below, next), hn::And(is_lower, is_right));
+  store_token(0, token), store_token(1, hn::Add(token, next));
+  store_token(2, below), store_token(3, hn::Add(below, next));
 }
 
 /// Finds pixels and factors of the points of the block's first `queries` queries. Those listed are
