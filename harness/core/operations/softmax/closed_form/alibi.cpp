@@ -185,11 +185,11 @@ void AlibiRows::weigh_group(const Side& side, size_t at, size_t g, double x, int
 // What the keys of a code err by together, before their distances are added. The addition of a
 // level's term is taken for theirs all too.
 void AlibiRows::share(size_t at, Partial& row) const {
-  const auto levels = size_t(book_.levels().key_levels());
-  double e2 = scores_.shared_variance[at], lse_e2 = scores_.shared_lse_variance[at];
-  e2 += *std::max_element(&scores_.added_variance[at], &scores_.added_variance[at] + levels);
-  lse_e2 +=
-      *std::max_element(&scores_.added_lse_variance[at], &scores_.added_lse_variance[at] + levels);
+  const auto most = [at, levels = size_t(book_.levels().key_levels())](const auto& of) {
+    return *std::max_element(&of[at], &of[at] + levels);
+  };
+  const double e2 = scores_.shared_variance[at] + most(scores_.added_variance),
+               lse_e2 = scores_.shared_lse_variance[at] + most(scores_.added_lse_variance);
   row.shared += e2 * code_.p * code_.p;
   row.lse_shared += lse_e2 * code_.p * code_.p;
   share_fading(e2, code_.p, code_.v.data(), width_, row.sums.data());
@@ -200,8 +200,7 @@ void AlibiRows::run(const Row& row) {
   const int64_t rows = geometry.length_q(b_), chunks = (rows + kChunkRows - 1) / kChunkRows;
   auto diagonal = [&](int64_t i) { return geometry.diagonal(b_, i); };
   const bool after = p_.window_right != 0;
-  // The backward sums at the end of every chunk.
-  std::vector<Side> ends;
+  std::vector<Side> ends;  // the backward sums at the end of every chunk
   if (after) {
     Side side = empty_side();
     int64_t at = std::max(length_ - 1, diagonal(std::max<int64_t>(rows - 1, 0)));
@@ -257,29 +256,28 @@ void AlibiRows::move_plain(Interval keys) {
 // The keys of a row that have a p below `least`, if each group stands evenly in what it sees.
 AlibiRows::Below AlibiRows::below(int64_t group, int64_t place, double total, double least) const {
   const Interval seen = book_.geometry().keys(b_, place);
-  const int64_t p = book_.geometry().diagonal(b_, place), nearest = nearest_place(place);
+  const int64_t p = book_.geometry().diagonal(b_, place);
+  const double nearest = double(nearest_place(place));
+  // Sum of first e^(-rate n) over n = 0 .. count - 1
+  const auto fading = [](double first, double rate, double count) {
+    return first * (rate > 0 ? std::expm1(-rate * count) / std::expm1(-rate) : count);
+  };
   Below sums;
   for (size_t g = 0; g < groups_; ++g) {
     const double largest =
         std::exp(scores_.score[size_t(group) * groups_ + g] - top_[size_t(group)]) / total;
-    if (plain_groups_[g] <= 0 || largest <= 0) continue;
-    // The distance from which on they are.
-    const double from = largest < least ? 0
-                        : slope_ > 0    ? std::log(largest / least) / slope_ + double(nearest)
-                                        : kInfinity;
-    const double first = std::min(largest, least), share = plain_groups_[g] / double(seen.size());
-    // Sum of (first e^(-slope n))^power over n = 0 .. count - 1
-    const auto fading = [&](double power, double count) {
-      const double rate = slope_ * power;
-      return std::pow(first, power) *
-             (rate > 0 ? std::expm1(-rate * count) / std::expm1(-rate) : count);
-    };
-    for (const int64_t side : {p + 1 - seen.begin, seen.end - p}) {
-      const double count = std::clamp(double(side) - from, 0.0, double(seen.size()));
+    if (plain_groups_[g] <= 0 || largest <= 0 || (largest >= least && slope_ <= 0)) continue;
+    const double share = plain_groups_[g] / double(seen.size()),
+                 from = nearest + (largest < least ? 0 : std::log(largest / least) / slope_);
+    const auto add_side = [&](double begin, int64_t end) {
+      const double count = std::max(double(end) - begin, 0.0),
+                   first = largest * std::exp(-slope_ * (begin - nearest));
       sums.keys += share * count;
-      sums.p += share * fading(1, count);
-      sums.p2 += share * fading(2, count);
-    }
+      sums.p += share * fading(first, slope_, count);
+      sums.p2 += share * fading(first * first, 2 * slope_, count);
+    };
+    add_side(from, p + 1 - seen.begin);
+    add_side(std::max(from, 1.0), seen.end - p);  // without the diagonal's key
   }
   return sums;
 }
@@ -288,22 +286,19 @@ void AlibiRows::finish(int64_t place, int64_t group, const Partial& partial, con
   const Interval seen = book_.geometry().keys(b_, place);
   move_plain(seen);
   const auto keys = int64_t(plain_count_);
-  std::vector<double> o(static_cast<size_t>(p_.head_dim_v)),
-      sigma(o.size(), model_.element_sigma({}, 0));
+  std::vector<double> o(size_t(p_.head_dim_v)), sigma(o.size(), model_.element_sigma({}, 0));
   if (keys == 0 || partial.total <= 0) return row(place, o.data(), sigma.data(), -kInfinity, 0);
-  const int64_t nearest = nearest_place(place);
   const double total = partial.total, total2 = total * total,
-               lse = top_[size_t(group)] - slope_ * double(nearest) + std::log(total);
+               lse = top_[size_t(group)] - slope_ * double(nearest_place(place)) + std::log(total);
+  const auto under = [&](double least) { return below(group, place, total, least); };
   const double kappa = model_.kappa(partial.largest, lse), eta = model_.eta_p * kappa,
                theta = model_.theta;
-  const double gone =
-      std::min(below(group, place, total, model_.unsummed_below(kappa, keys)).p, 1.0);
+  const double gone = std::min(under(model_.unsummed_below(kappa, keys)).p, 1.0);
   const double flush_below = model_.flush_below * (1 + model_.flush_apart) * kappa;
-  const Below flushed = flush_below > 0 ? below(group, place, total, flush_below) : Below();
+  const Below flushed = flush_below > 0 ? under(flush_below) : Below();
   const SigmaModel::Flushing flushing = model_.flushing(kappa, keys);
   const double cut_keys = flushing.cut > 0 && flushing.below > flushing.gone
-                              ? below(group, place, total, flushing.below).keys -
-                                    below(group, place, total, flushing.gone).keys
+                              ? under(flushing.below).keys - under(flushing.gone).keys
                               : 0;
   // (x + y)^2 <= 2 x^2 + 2 y^2: what one code has on both sides errs alike.
   const double p2 = partial.p2 / total2, sides = double(partial.sides);

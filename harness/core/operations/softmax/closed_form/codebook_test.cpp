@@ -526,8 +526,30 @@ TEST(Codebook, KeysAtOtherDistancesErrByOtherScores) {
   EXPECT_GT(least, 0.5);
 }
 
+// How many times the sigma of the full golden the closed form has.
+struct SigmaRatios {
+  double least = INFINITY, most_of_positions = 0, most_of_others = 0;
+};
+
+SigmaRatios sigma_ratios(const Case& c, const SoftmaxArithmetic& arithmetic) {
+  const Expectations mine(*c.golden(), arithmetic, ATTEST_O),
+      theirs(*softmax_golden(c.problem, c.tensors), arithmetic, ATTEST_O);
+  SigmaRatios found;
+  for (const auto& [row, sigma] : theirs.sigma)
+    for (size_t e = 0; e < sigma.size(); ++e) {
+      const double ratio = mine.sigma.at(row)[e] / sigma[e];
+      double& most = e == 0 ? found.most_of_positions : found.most_of_others;
+      found.least = std::min(found.least, ratio);
+      most = std::max(most, ratio);
+    }
+  return found;
+}
+
 // Truncated probabilities of a few subnormal steps lose half a step each, all to one side. Beside a
-// near key whose position is 0, these are nearly all that the channel of positions sums.
+// near key whose position is 0, these are nearly all that the channel of positions sums. The
+// closed form takes the values of lost keys for those of any keys. But keys that weigh something
+// are near the row, and these 64 rows stand at the first of 1,021 keys, so that the true positions
+// are below the mean: sigma is too large there, mostly in e4m3, which loses the heaviest keys.
 TEST(Codebook, FarKeysLoseHalfAStepEachIfTruncated) {
   const Case c(ATTEST_F32, {"edges", 9},
                [](Params& p) {
@@ -537,18 +559,31 @@ TEST(Codebook, FarKeysLoseHalfAStepEachIfTruncated) {
                  p.head_dim = 16;
                },
                {{ATTEST_ALIBI_SLOPES, {}}});
-  const auto full = softmax_golden(c.problem, c.tensors), closed = c.golden();
   for (const DType dtype : {ATTEST_F16, ATTEST_F8E5M2, ATTEST_F8E4M3}) {
-    const SoftmaxArithmetic cut{.probability = dtype, .ways = ATTEST_P_TRUNCATED};
-    const Expectations mine(*closed, cut, ATTEST_O), theirs(*full, cut, ATTEST_O);
-    double least = 1, most = 0;
-    for (const auto& [row, sigma] : theirs.sigma)
-      for (size_t e = 0; e < sigma.size(); ++e) {
-        least = std::min(least, mine.sigma.at(row)[e] / sigma[e]);
-        most = std::max(most, mine.sigma.at(row)[e] / sigma[e]);
-      }
-    EXPECT_GT(least, 0.6) << dtype_name(dtype);
-    EXPECT_LT(most, dtype == ATTEST_F8E4M3 ? 5 : 3.5) << dtype_name(dtype);
+    const SigmaRatios found = sigma_ratios(c, {.probability = dtype, .ways = ATTEST_P_TRUNCATED});
+    EXPECT_GT(found.least, 0.6) << dtype_name(dtype);
+    EXPECT_LT(found.most_of_others, 1.6) << dtype_name(dtype);
+    EXPECT_LT(found.most_of_positions, dtype == ATTEST_F8E4M3 ? 4.3 : 3.2) << dtype_name(dtype);
+  }
+}
+
+// A key on the diagonal that is lost is lost once, though it ends both sides of the band.
+TEST(Codebook, KeysOfNarrowBandsAreLostOnce) {
+  for (const int64_t right : {1, 3}) {
+    const Case c(ATTEST_F32, {"edges", 9},
+                 [&](Params& p) {
+                   p.num_heads = 8;
+                   p.seq_len_q = 64;
+                   p.seq_len_kv = 70;
+                   p.head_dim = 16;
+                   p.window_left = 1;
+                   p.window_right = right;
+                 },
+                 {{ATTEST_ALIBI_SLOPES, {}}});
+    const SigmaRatios found =
+        sigma_ratios(c, {.probability = ATTEST_F8E4M3, .ways = ATTEST_P_TRUNCATED});
+    EXPECT_GT(found.least, 0.6);
+    EXPECT_LT(std::max(found.most_of_positions, found.most_of_others), 1.05);
   }
 }
 
