@@ -26,11 +26,22 @@ std::string read(const fs::path& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// Enumerators that the sources of the program name but compare nothing with, and names of
-// relations. Tests and test plugins may speak of others.
+// Enumerators that are the first member of an outcome, the first argument, what is assigned, or a
+// branch of ?:. What is only compared with, in a switch or in a set of codes, does not count.
+std::set<std::string> codes_set_by(const std::string& source) {
+  const std::string code = "(?:core::)?ReasonCode::";
+  const std::regex set("(?:[{(]\\s*|[?:]\\s+|[^=!]=\\s+)" + code +
+                       "(k[A-Za-z0-9]+)(?=\\s*(?:[;:]|,(?!\\s*" + code + ")))");
+  std::set<std::string> found;
+  for (std::sregex_iterator at(source.begin(), source.end(), set), end; at != end; ++at)
+    found.insert((*at)[1]);
+  return found;
+}
+
+// Those that the sources of the program set, and names of relations. Tests and test plugins may
+// speak of others.
 std::set<std::string> codes_in_sources() {
-  const std::regex enumerator("((?:case|[!=]=) +)?(?:core::)?ReasonCode::(k[A-Za-z]+)"),
-      relation("\"([a-z]+-[a-z]+|repetition)\"");
+  const std::regex relation("\"([a-z]+-[a-z]+|repetition)\"");
   std::set<std::string> found;
   for (const char* folder : {"/harness/core", "/harness/cli", "/reports"}) {
     if (!fs::exists(std::string(ATTEST_SOURCE_DIR) + folder)) continue;
@@ -40,8 +51,7 @@ std::set<std::string> codes_in_sources() {
       if (file == "verdict.hpp" || file.find("_test.") != file.npos) continue;
       if (entry.path().extension() != ".cpp" && entry.path().extension() != ".hpp") continue;
       const std::string text = read(entry.path());
-      for (std::sregex_iterator at(text.begin(), text.end(), enumerator), end; at != end; ++at)
-        if (!(*at)[1].matched) found.insert((*at)[2]);
+      found.merge(codes_set_by(text));
       if (entry.path().string().find("/operations/") == std::string::npos) continue;
       for (std::sregex_iterator at(text.begin(), text.end(), relation), end; at != end; ++at)
         found.insert("fail:" + (*at)[1].str());
@@ -75,6 +85,16 @@ TEST(ReasonCodes, EachIsInItsPlaceAndStartsWithAVerdict) {
         << reason.name;
   }
   EXPECT_EQ(find_reason("fail:nothing"), nullptr);
+}
+
+TEST(ReasonCodes, AreNotSetByComparisons) {
+  EXPECT_EQ(codes_set_by("r = {ReasonCode::kA, why}; find(\n    core::ReasonCode::kB, why);\n"
+                         "code = ReasonCode::kC; code = wrong ? ReasonCode::kD : ReasonCode::kE;"),
+            (std::set<std::string>{"kA", "kB", "kC", "kD", "kE"}));
+  EXPECT_EQ(codes_set_by("case ReasonCode::kA: return code ==\n    core::ReasonCode::kB;\n"
+                         "if (ReasonCode::kC == code || (ReasonCode::kD) != code) return;\n"
+                         "set({ReasonCode::kE, core::ReasonCode::kF}).contains(code);"),
+            std::set<std::string>());
 }
 
 TEST(ReasonCodes, SomethingSetsEach) {
