@@ -1,7 +1,8 @@
 // Attention that is right in each feature, and wrong where two of them meet: one bug for each case
 // of the default suite that pairs features. A bug is planted in a copy of the problem that the
 // kernel then reads. An implementation refuses problems where its bug does nothing.
-#include <cmath>
+#include <algorithm>
+#include <array>
 #include <utility>
 
 #include "plain_attention.hpp"
@@ -46,6 +47,7 @@ constexpr Description kBugs[] = {
     {"pair_head_dim_128", "channels beyond the 128th are left out of the score"},
 };
 constexpr size_t kTables = sizeof kBugs / sizeof *kBugs;
+static_assert(kTables == size_t(Bug::kHeadDim128) + 1);
 
 bool is_dense(const attest_tensor& tensor) {
   int64_t stride = 1;

@@ -43,9 +43,8 @@ reset
 expect_good
 expect harness/core/tensor/a.hpp:2 harness/core/tensor/a.hpp '' '#include "core/judge/b.hpp"'
 expect harness/core/tensor/a.hpp:1 harness/core/tensor/a.hpp '  #  include "core/run/runner.hpp"'
-softmax=harness/core/operations/softmax/s.cpp
-expect $softmax:1 $softmax '#include "core/inputs/points.hpp"'
 softmax=harness/core/operations/softmax
+expect $softmax/s.cpp:1 $softmax/s.cpp '#include "core/inputs/points.hpp"'
 expect $softmax/events/e.cpp:1 $softmax/events/e.cpp \
   '#include "core/operations/softmax/fills/wild.hpp"'
 expect $softmax/events/e.cpp:1 $softmax/events/e.cpp \

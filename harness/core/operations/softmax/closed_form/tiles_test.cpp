@@ -1,3 +1,4 @@
+// The first and the last tile of keys against a walk over all tiles.
 #include "core/operations/softmax/closed_form/tiles.hpp"
 
 #include <gtest/gtest.h>
