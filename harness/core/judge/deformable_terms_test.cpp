@@ -264,6 +264,23 @@ std::vector<TermCase> term_cases() {
                       .value = [](int64_t, int64_t, double x) { return (2 + 0.1 * x) * 0x1p-14; },
                       .spot = quarter_in_a_cell});
        }},
+      {T::kFlushed,
+       "flushed_difference",
+       "a + f (b - a), whose step is flushed; a is twice the step, b - a four times",
+       {.product = ATTEST_F16, .ways = ATTEST_FLUSHES_SUBNORMALS},
+       2,
+       [] {
+         return made(
+             {.num_points = 1,
+              .v_dtype = ATTEST_F16,
+              .value =
+                  [](int64_t y, int64_t x, double) {
+                    // In the line below, one product cancels those of the line above.
+                    constexpr double kStep = 0.875 * 0x1p-14;
+                    return kStep * (y % 2 ? (x % 2 ? 2 : -2) : (x % 2 ? 85 : -60));
+                  },
+              .spot = [](int64_t, int64_t, Spot) { return Spot{3.75 / 8, 3.5625 / 8, 1}; }});
+       }},
       {T::kSum,
        "sum",
        "a sum of 64 points in bf16",

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/operations/deformable/testing/deformable_cases.hpp"
 #include "core/operations/linear/testing/linear_cases.hpp"
 #include "core/operations/softmax/arithmetic.hpp"
 #include "core/operations/softmax/testing/softmax_cases.hpp"
@@ -73,6 +74,23 @@ TEST(ValueScale, CountsTheStateOfLinearAttention) {
   EXPECT_EQ(factor(1, narrow), 16);
   EXPECT_EQ(factor(8, narrow), 2);
   EXPECT_EQ(factor(40, narrow), 0);
+}
+
+// Pixels of opposite signs differ by twice their magnitude.
+TEST(ValueScale, LeavesRangeForDifferencesOfPixels) {
+  const auto factor = [](double value, const Arithmetic& arithmetic) {
+    const testing::DeformableCase c({.seq_len_q = 2, .num_points = 4}, ATTEST_F32, {});
+    set_all(c.tensors, ATTEST_WEIGHTS, 0.25), set_all(c.tensors, ATTEST_V, value);
+    return value_factor(c.problem, c.tensors, arithmetic);
+  };
+  Arithmetic products, sums;
+  products.stage[ATTEST_DEFORMABLE_PRODUCT].dtype = ATTEST_F16;
+  sums.stage[ATTEST_DEFORMABLE_ACCUMULATOR].dtype = ATTEST_F16;
+  // 2,500 * 16 = 40,000, which f16 holds. It does not hold twice as much.
+  EXPECT_EQ(factor(2500, {}), 16);
+  EXPECT_EQ(factor(2500, sums), 16);
+  EXPECT_EQ(factor(2500, products), 8);
+  EXPECT_EQ(factor(1300, products), 16);
 }
 
 }  // namespace

@@ -27,15 +27,22 @@ class ByDifferences {
     return 2 * (step0_ * step0_ + step1_ * step1_ + step_ * step_) + line0_ * line0_ +
            line1_ * line1_;
   }
-  /// What the sample loses if those of them are flushed that are below `normal`.
+  /// What the sample loses at most if those of them are flushed that are below `normal`: each line
+  /// loses its step or all of itself. Losses do not cancel, as not all may be flushed.
   double lost(double across, double normal) const {
-    double sum = 0;
-    const auto add = [&](double part, double share) {
-      if (std::fabs(part) < normal * share) sum += part;
+    double largest = 0, sum = 0;
+    const auto flushed = [normal](double part, double share) {
+      return std::fabs(part) < normal * share ? part : 0;
     };
-    add(step0_, 1 - across), add(step1_, across), add(step_, 1);
-    add(line0_, 1 - across), add(line1_, across);
-    return sum;
+    const auto add = [&](double part) {
+      sum += std::fabs(part);
+      if (std::fabs(part) > std::fabs(largest)) largest = part;
+    };
+    const auto larger = [](double x, double y) { return std::fabs(x) > std::fabs(y) ? x : y; };
+    add(larger(flushed(step0_, 1 - across), flushed(line0_, 1 - across)));
+    add(larger(flushed(step1_, across), flushed(line1_, across)));
+    add(flushed(step_, 1));
+    return std::copysign(sum, largest);
   }
 
  private:

@@ -54,13 +54,17 @@ std::vector<std::unique_ptr<Relation>> deformable_relations(const Problem& probl
                   {ATTEST_O, -1, 2, queries}}));
   more("batch-repetition", [](Params& larger) { larger.batch *= larger.batch == 1 ? 3 : 2; });
   more("head-repetition", [](Params& larger) { larger.num_heads *= 2; });
-  const auto product = [&inputs] { return largest_value(inputs[ATTEST_V]); };
-  const auto sum = [&problem, &inputs, product] {
-    return product() * std::max(1.0, largest_weight(problem, inputs));
+  const auto sum = [&problem, &inputs] {
+    return largest_value(inputs[ATTEST_V]) * std::max(1.0, largest_weight(problem, inputs));
+  };
+  // Where a kernel interpolates as a + f (b - a), the difference of two pixels has up to twice the
+  // largest magnitude.
+  const auto product = [&inputs, sum] {
+    return std::max(2 * largest_value(inputs[ATTEST_V]), sum());
   };
   for (auto& relation :
        value_scales(problem, inputs,
-                    {{ATTEST_DEFORMABLE_PRODUCT, sum}, {ATTEST_DEFORMABLE_ACCUMULATOR, sum}}))
+                    {{ATTEST_DEFORMABLE_PRODUCT, product}, {ATTEST_DEFORMABLE_ACCUMULATOR, sum}}))
     add(std::move(relation));
   return list;
 }
