@@ -20,9 +20,12 @@
 // How far an estimated time may be off (reports/choice/choice.hpp says why).
 var estimateFactor = 10;
 
+// Reasons of the table and of a plugin's kernels, which know no tokens.
+var codesWithoutTokens = ["unsupported:table", "unsupported:kernel"];
+
 var stateRanks = {usable: 0, undecided: 1, rejected: 2};
 
-/* exported decide, decideOne, nearestPoint, oldestFirst, chooseCommand, refusedLimit, shellWord */
+/* exported decide, decideOne, nearestPoint, oldestFirst, refusedLimit */
 function decide(records, question) {
   var groups = decideGroups(records, question), entries = [], i;
   for (i = 0; i < groups.length; ++i) entries.push(decideGroup(groups[i], question));
@@ -184,16 +187,14 @@ function nearestRecords(all, question) {
 }
 
 // Whether the records of the smallest size are unsupported for one reason that does not depend on
-// tokens: it is of the table or of the plugin's kernels, which know no tokens, or all records have
-// it at another size.
+// tokens: its code is one of codesWithoutTokens, or all records have it at another size.
 function areUnsupportedAlike(points, all) {
   var first = points[0];
   function isAlike(record) {
     return record.code === first.code && record.reason === first.reason;
   }
-  var hasNoTokens = ["unsupported:table", "unsupported:kernel"].indexOf(first.code) >= 0;
   return first.verdict === "unsupported" && points.every(isAlike) &&
-    (hasNoTokens || all.some(function (record) {
+    (codesWithoutTokens.indexOf(first.code) >= 0 || all.some(function (record) {
       return isAlike(record) && record.tokens !== first.tokens;
     }));
 }
@@ -329,30 +330,4 @@ function refusedLimit(question) {
       return limitRanges[i][3];
   }
   return "";
-}
-
-// One word of a command line: names come from suites and plugins, and may hold anything.
-function shellWord(text) {
-  return /^[\w./=-]+$/.test(text) ? text : "'" + text.replace(/'/g, "'\\''") + "'";
-}
-
-// A glob of this name alone. Commas separate globs, so that one is any character.
-function globOf(name) {
-  return name.replace(/[*?[\\]/g, "\\$&").replace(/,/g, "?");
-}
-
-// The command that answers the same question, of results files.
-function chooseCommand(files, question) {
-  var words = ["attest choose"].concat(files.map(shellWord));
-  function add(option, value, unit) {
-    if (value !== null) words.push(option, value + unit);
-  }
-  var suite = question.suite ? question.suite + "/" : "";
-  words.push("--case", shellWord(globOf(suite + question.name)));
-  words.push("--dtype", shellWord(globOf(question.dtype)));
-  add("--tokens", question.tokens, "");
-  add("--deadline", question.deadline_ns === null ? null : question.deadline_ns / 1e6, "ms");
-  add("--memory", question.memory_bytes, "B");
-  add("--max-error-ratio", question.max_error_ratio, "");
-  return words.join(" ");
 }
