@@ -2,9 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <span>
+#include <utility>
 
 #include "reports/compare/comparison_text.hpp"
 #include "reports/counters.hpp"
@@ -51,6 +53,12 @@ std::string prose(const std::string& text) {
 
 std::string row(const std::vector<std::string>& cells) {
   return fmt::format("| {} |\n", fmt::join(cells, " | "));
+}
+
+/// A row with texts of records.
+std::string prose_row(std::vector<std::string> cells) {
+  for (std::string& cell : cells) cell = prose(cell);
+  return row(cells);
 }
 
 std::string head(const std::vector<std::string>& cells) {
@@ -107,7 +115,8 @@ std::string worst(const Summary& summary) {
   return text;
 }
 
-/// A part that a reader opens, unless it is open. Rows may be left out.
+/// A part that opens on a click, unless it is open. Rows may be left out; where some are shown, the
+/// head above them is too.
 struct Part {
   std::string title, head;
   std::vector<std::string> rows;
@@ -171,13 +180,10 @@ std::string of_run(const Input& input, const Results& run) {
 }
 
 Part scaling_part(const ScalingTable& table, const std::string& of_run) {
-  const auto cells = [](const std::vector<std::string>& texts) {
-    std::vector<std::string> all;
-    for (const std::string& text : texts) all.push_back(prose(text));
-    return all;
-  };
-  Part part{table.title + of_run, head(cells(table.columns)), {}, true};
-  for (const auto& texts : table.rows) part.rows.push_back(row(cells(texts)));
+  std::vector<std::string> columns = table.columns;
+  for (std::string& column : columns) column = prose(column);
+  Part part{table.title + of_run, head(columns), {}, true};
+  for (const auto& texts : table.rows) part.rows.push_back(prose_row(texts));
   return part;
 }
 
@@ -193,12 +199,8 @@ Part counters_part(const Input& input, const Results& run) {
 /// What changed since an earlier build. A case that did not change is counted.
 Part comparison_part(const Comparison& comparison) {
   Part part{comparison_title(comparison), head(comparison_columns()), {}, true};
-  for (const Compared& one : comparison.cases) {
-    if (unchanged(one)) continue;
-    std::vector<std::string> cells = comparison_cells(one);
-    for (std::string& cell : cells) cell = prose(cell);
-    part.rows.push_back(row(cells));
-  }
+  for (const Compared& one : comparison.cases)
+    if (!unchanged(one)) part.rows.push_back(prose_row(comparison_cells(one)));
   if (part.rows.empty()) part.head.clear();
   part.rows.emplace_back("\n");
   for (const std::string& sentence : comparison_remarks(comparison))
@@ -220,27 +222,42 @@ Part history_part(const std::vector<CaseHistory>& all) {
       if (!one.is_step) continue;
       std::vector<std::string> cells = cells_of(one);
       cells.insert(cells.begin(), history.series.key.name());
-      for (std::string& cell : cells) cell = prose(cell);
-      part.rows.push_back(row(cells));
+      part.rows.push_back(prose_row(std::move(cells)));
     }
   if (part.rows.empty()) part = {part.title, "", {""}, false};
   return part;
 }
 
-/// Times of a board that was not measured.
-Part projection_part(const Projected& projected) {
-  Part part{projected_title(projected), head(projected_columns()), {}, true};
-  for (const ProjectedFile& one : projected.files)
-    for (const Projection& each : one.projections) {
-      std::vector<std::string> cells = projected_cells(each);
-      for (std::string& cell : cells) cell = prose(cell);
-      part.rows.push_back(row(cells));
-    }
-  if (part.rows.empty()) part.head.clear();
-  part.rows.emplace_back("\n");
+/// Times of one run, projected to a board that was not measured, below the sentences that say so.
+Part projection_part(const Projected& projected, const ProjectedFile& one,
+                     const std::string& of_run) {
+  Part part{fmt::format("{} from {}{}", projected_title(projected), machine(*one.file), of_run),
+            "",
+            {},
+            true};
   for (const std::string& remark : projected_remarks(projected))
-    part.rows.push_back(fmt::format("- {}\n", prose(remark)));
+    part.head += fmt::format("{}\n\n", markdown(remark));
+  part.head += head(projected_columns());
+  for (const Projection& each : one.projections)
+    part.rows.push_back(prose_row(projected_cells(each)));
   return part;
+}
+
+/// What is known of the board.
+Part figures_part(const BoardMode& board) {
+  Part part{kFiguresTitle, head({"figure", "source"}), {}};
+  for (const Figure& figure : figures(board))
+    part.rows.push_back(row({markdown(figure.text), markdown(figure.source)}));
+  return part;
+}
+
+/// The figures of the board, then the projected times of each run.
+std::vector<Part> projection_parts(const Input& input) {
+  const Projected projected = project_all(input.runs, *input.projection);
+  std::vector<Part> parts{figures_part(*input.projection->board)};
+  for (const ProjectedFile& one : projected.files)
+    parts.push_back(projection_part(projected, one, of_run(input, *one.file)));
+  return parts;
 }
 
 /// How implementations scale, the steps of histories, projected times, the verdicts of each suite
@@ -252,8 +269,7 @@ std::vector<Part> parts_of(const Input& input) {
       parts.push_back(scaling_part(table, of_run(input, run)));
   if (input.comparison) parts.push_back(comparison_part(*input.comparison));
   if (!input.histories.empty()) parts.push_back(history_part(input.histories));
-  if (input.projection)
-    parts.push_back(projection_part(project_all(input.runs, *input.projection)));
+  if (input.projection) std::ranges::move(projection_parts(input), std::back_inserter(parts));
   for (const Results& run : input.runs) {
     std::vector<const Record*> all;
     for (const Record& r : run.records) all.push_back(&r);

@@ -4,7 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "reports/formats/printers.hpp"
+#include "reports/testing/count.hpp"
+#include "reports/testing/on_cores.hpp"
 #include "reports/testing/records.hpp"
 #include "reports/testing/slower_series.hpp"
 
@@ -72,6 +76,77 @@ TEST(Markdown, ComparesWithAnEarlierBuild) {
   EXPECT_THAT(text, HasSubstr("| SLOWER x2.0"));
   EXPECT_THAT(text, Not(HasSubstr("same (same binary)"))) << "a case that did not change";
   EXPECT_THAT(text, HasSubstr("2 compared: 0 regressed"));
+}
+
+// A run of implementations on the cores of a machine.
+core::Results cores_of(const std::string& model, const std::string& path,
+                       const std::vector<std::string>& impls) {
+  std::vector<core::Record> records;
+  for (const std::string& impl : impls) records.push_back(attest::testing::on_cores(impl));
+  core::Results run = attest::testing::file(records, "2026-01-01 " + path);
+  run.header.environment["cpu"]["model"] = model;
+  run.path = path;
+  return run;
+}
+
+Input projected(std::vector<core::Results> runs) {
+  Input input = make_input(std::move(runs));
+  input.projection = ProjectionTarget{.board = find_board_mode("orin-agx64-maxn")};
+  return input;
+}
+
+TEST(Markdown, KeepsProjectionsOfRunsApart) {
+  Input input =
+      projected({cores_of("One", "a.jsonl", {"first"}), cores_of("Two", "b.jsonl", {"second"})});
+  Calibration calibration{.from = std::string(1500, 'x'), .to = "other", .spreads = {}};
+  calibration.spreads[{.device = "cpu"}].ratios = std::vector<double>(9, 2.0);
+  input.projection->calibration = calibration;
+  const std::string text = print_markdown(input, {});
+  size_t at = text.find("<summary>Figures of the board and their sources</summary>");
+  const char* in_this_order[] = {
+      "204.8 GB/s",
+      "data sheet",
+      "<summary>PROJECTION to orin-agx64-maxn: Jetson AGX Orin 64GB, power mode MAXN from One of "
+      "a.jsonl</summary>\n\nNo run on this board was measured.",
+      "both measured: cpu arithmetic: 9 cases",
+      "within a factor of 2.00\n\n| case |",
+      "| first |",
+      "</details>",
+      "MAXN from Two of b.jsonl</summary>\n\nNo run on this board was measured.",
+      "| second |",
+      "</details>"};
+  for (const char* part : in_this_order) {
+    at = text.find(part, at);
+    ASSERT_NE(at, text.npos) << part;
+  }
+  EXPECT_EQ(attest::testing::count(text, "| PROJECTION "), 2u);
+}
+
+TEST(Markdown, ShowsNoProjectionWithoutSayingWhatItIs) {
+  const Input input =
+      projected({cores_of("One", "a.jsonl", std::vector<std::string>(20, "flash_cpu"))});
+  size_t shorter = 0, least = 20;
+  for (size_t bytes = 500; bytes < 6000; bytes += 100) {
+    const std::string text = print_markdown_within(input, bytes);
+    const size_t times = attest::testing::count(text, "| PROJECTION ");
+    if (times == 0) continue;
+    EXPECT_LT(text.find("No run on this board was measured"), text.find("| PROJECTION ")) << bytes;
+    least = std::min(least, times), shorter += times < 20;
+  }
+  EXPECT_GT(shorter, 0u) << "so that some pages were full";
+  EXPECT_LT(least, 10u);
+}
+
+TEST(Markdown, EscapesNamesOfProjections) {
+  const Input input = projected({cores_of("<i>\n\n# cpu", "a<u>.jsonl", {"a|b<b>\n\nc"}),
+                                 cores_of("Two", "b.jsonl", {"second"})});
+  const std::string text = print_markdown(input, {});
+  const size_t begin = text.find("<summary>Figures of the board");
+  ASSERT_NE(begin, text.npos);
+  const std::string shown = text.substr(begin, text.find("<summary>vit") - begin);
+  for (const char* markup : {"a|b", "<b>", "<i>", "<u>", "\n# cpu", "\nc"})
+    EXPECT_THAT(shown, Not(HasSubstr(markup)));
+  EXPECT_THAT(shown, HasSubstr("| a\\|b&lt;b"));
 }
 
 TEST(Markdown, SaysHowARunScales) {

@@ -14,7 +14,7 @@ std::string print_bench_format(const Input& input, const Style& style);
 /// How implementations scale, from the records of sweeps.
 std::string print_scaling_format(const Input& input, const Style& style);
 /// A summary: the sentence, counts, the worst records, then all verdicts and reasons in parts that
-/// a reader opens. Parts are left out, and said to be, where it would be larger than 900 kB.
+/// open on a click. Rows are left out and counted where it would be larger than 900 kB.
 std::string print_markdown(const Input& input, const Style& style);
 /// A self-contained page that opens from disk and answers which implementation may be used.
 std::string print_html(const Input& input, const Style& style);

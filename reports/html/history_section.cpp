@@ -136,7 +136,7 @@ std::string one(const CaseHistory& history) {
   return text + "</figure>\n";
 }
 
-/// The series that have no picture, in a part that a reader opens.
+/// The series that have no picture, in a part that opens on a click.
 std::string others(const std::vector<const CaseHistory*>& all) {
   if (all.empty()) return {};
   std::string rows;

@@ -7,6 +7,7 @@
 
 #include "reports/escape.hpp"
 #include "reports/html/static_table.hpp"
+#include "reports/input.hpp"
 #include "reports/machine.hpp"
 #include "reports/projection/projection_text.hpp"
 
@@ -17,7 +18,7 @@ std::string row_of(const Projection& projection) {
   const std::vector<std::string> cells = projected_cells(projection);
   std::string text = "<tr>";
   for (size_t i = 0; i < cells.size(); ++i) {
-    const bool is_projected = i == kProjectedColumn || i == kProjectedColumn + 1;
+    const bool is_projected = i == kProjectedColumn || i == kIntervalColumn;
     text +=
         fmt::format("<td{}>{}</td>",
                     is_projected && projection.ns > 0 ? " class=\"projected\"" : "", xml(cells[i]));
@@ -39,7 +40,7 @@ std::string tables_of(const ProjectedFile& one) {
   std::vector<const Projection*> projected, refused;
   for (const Projection& each : one.projections)
     (each.ns > 0 ? projected : refused).push_back(&each);
-  const std::string where = machine(*one.file);
+  const std::string where = fmt::format("{}, {}", file_name(*one.file), machine(*one.file));
   std::string text;
   if (!projected.empty()) text += table_of("Projected from " + where, projected);
   if (!refused.empty())
@@ -51,9 +52,8 @@ std::string tables_of(const ProjectedFile& one) {
 std::string figures_of(const BoardMode& board) {
   std::string rows;
   for (const Figure& figure : figures(board)) rows += table_row({figure.text, figure.source});
-  return opened("Figures of the board and their sources",
-                static_table(fmt::format("{}, {}", board.module->name, board.mode),
-                             {"figure", "source"}, rows));
+  return opened(kFiguresTitle, static_table(fmt::format("{}, {}", board.module->name, board.mode),
+                                            {"figure", "source"}, rows));
 }
 
 }  // namespace

@@ -6,24 +6,17 @@
 
 #include "reports/formats/printers.hpp"
 #include "reports/testing/count.hpp"
+#include "reports/testing/on_cores.hpp"
 #include "reports/testing/records.hpp"
 
 namespace attest::reports::html {
 namespace {
 
 using attest::testing::count;
+using attest::testing::on_cores;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-core::Record on_cores(const std::string& impl, const std::string& limit) {
-  core::Record r = attest::testing::passed(impl, 1e6);
-  r.device = "cpu", r.flops = 1e8;
-  r.time->median_ns = 1e6;
-  r.roofline =
-      core::RooflineRecord{.share = 0.5, .limit = limit, .least_ns = 0.5e6, .flops_per_byte = 1e3};
-  return r;
-}
 
 ProjectionTarget target() { return {.board = find_board_mode("orin-agx64-maxn")}; }
 
@@ -47,6 +40,15 @@ TEST(ProjectionSection, LabelsAndInksEachProjectedTime) {
   EXPECT_THAT(calibrated,
               AllOf(HasSubstr("<td class=\"projected\">1.42 ms to 5.68 ms</td>"),
                     HasSubstr("nine of ten within a factor of 2.00"), Not(HasSubstr("<i>"))));
+}
+
+TEST(ProjectionSection, NamesTheFileOfEachTable) {
+  std::vector<core::Results> files(2, attest::testing::file({on_cores("flash_cpu")}));
+  files[0].path = "runs/first.jsonl", files[1].path = "runs/second<b>.jsonl";
+  const ProjectionTarget to = target();
+  const std::string text = projection_section(project_all(files, to));
+  EXPECT_THAT(text, AllOf(HasSubstr("<caption>Projected from first.jsonl, EPYC: 1</caption>"),
+                          HasSubstr("<caption>Projected from second&lt;b&gt;.jsonl, EPYC: 1<")));
 }
 
 TEST(ProjectionSection, OfManyListsTheFirst) {

@@ -1,4 +1,4 @@
-// Tables that need no script, and parts that a reader opens.
+// Tables that need no script, and parts that open on a click.
 #pragma once
 #include <string>
 #include <vector>

@@ -13,7 +13,7 @@
 
 namespace attest::reports {
 
-/// Where times are projected to, and how far that is off, if two machines say so.
+/// The board, and the calibration if one was given.
 struct ProjectionTarget {
   const BoardMode* board = nullptr;
   std::optional<Calibration> calibration = {};

@@ -79,6 +79,17 @@ ordered_json spread_json(const LimitKind& kind, const Spread& spread) {
           {"factor", factor ? ordered_json(*factor) : ordered_json()}};
 }
 
+ordered_json spreads_json(const Calibration& calibration) {
+  ordered_json all{{"from", calibration.from},
+                   {"to", calibration.to},
+                   {"level", Spread::kLevel},
+                   {"spreads", ordered_json::array()},
+                   {"other_limits", calibration.other_limits}};
+  for (const auto& [kind, spread] : calibration.spreads)
+    all["spreads"].push_back(spread_json(kind, spread));
+  return all;
+}
+
 ordered_json projection_json(const Projection& projection) {
   const core::Record& record = *projection.record;
   ordered_json one{{"suite", record.suite},  {"case", record.case_name}, {"dtype", record.dtype},
@@ -194,30 +205,22 @@ std::string projected_markdown(const Projected& projected) {
 }
 
 ordered_json calibration_json(const Calibration& calibration) {
-  ordered_json document{{"from", calibration.from},
-                        {"to", calibration.to},
-                        {"level", Spread::kLevel},
-                        {"spreads", ordered_json::array()},
-                        {"other_limits", calibration.other_limits}};
-  for (const auto& [kind, spread] : calibration.spreads)
-    document["spreads"].push_back(spread_json(kind, spread));
-  return document;
+  return {{"schema", kSchema}, {"label", kProjection}, {"calibration", spreads_json(calibration)}};
 }
 
 ordered_json projected_json(const Projected& projected) {
   const BoardMode& board = *projected.target->board;
   const std::optional<Calibration>& calibration = projected.target->calibration;
-  ordered_json document{
-      {"schema", kSchema},
-      {"label", kProjection},
-      {"target",
-       {{"name", board.name},
-        {"board", board.module->name},
-        {"power_mode", board.mode},
-        {"figures", ordered_json::array()}}},
-      {"calibration", calibration ? calibration_json(*calibration) : ordered_json()},
-      {"projections", ordered_json::array()},
-      {"refused", ordered_json::array()}};
+  ordered_json document{{"schema", kSchema},
+                        {"label", kProjection},
+                        {"target",
+                         {{"name", board.name},
+                          {"board", board.module->name},
+                          {"power_mode", board.mode},
+                          {"figures", ordered_json::array()}}},
+                        {"calibration", calibration ? spreads_json(*calibration) : ordered_json()},
+                        {"projections", ordered_json::array()},
+                        {"refused", ordered_json::array()}};
   for (const Figure& figure : figures(board))
     document["target"]["figures"].push_back({{"figure", figure.text}, {"source", figure.source}});
   for (const ProjectedFile& one : projected.files)

@@ -1,4 +1,4 @@
-// How often a text has a part.
+// How many times a text contains another.
 #pragma once
 #include <cstddef>
 #include <string>

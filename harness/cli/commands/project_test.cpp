@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "reports/testing/count.hpp"
 #include "testing/folder_test.hpp"
 #include "testing/json_schema.hpp"
 
@@ -138,6 +139,14 @@ TEST_F(Project, WarnsOfWhatWeakensTheRecords) {
     EXPECT_THAT(outcome.text, HasSubstr(busy)) << arguments;
     EXPECT_THAT(outcome.text, Not(HasSubstr("the runs are from 2 machines"))) << arguments;
   }
+  const std::string twice = "--calibrate calm.jsonl busy.jsonl";
+  for (const std::string& arguments :
+       {"project busy.jsonl --to orin-agx64-maxn " + twice,
+        "report busy.jsonl --project orin-agx64-maxn -o out.md " + twice}) {
+    const testing::Outcome outcome = attest(arguments);
+    EXPECT_EQ(outcome.code, 0) << arguments;
+    EXPECT_EQ(testing::count(outcome.text, busy), 1u) << arguments << outcome.text;
+  }
 }
 
 TEST_F(Project, ExitCodes) {
@@ -180,7 +189,11 @@ TEST_F(Project, TheIntervalComesFromTwoMachines) {
   rewrite_records("other.jsonl", "other.jsonl", [&](json& record) { slow(record, 4e5); });
   const testing::Outcome outcome = attest("project --calibrate one.jsonl other.jsonl");
   const testing::JsonSchema schema("reports/projection.schema.json");
-  EXPECT_EQ(schema.errors(document("--calibrate one.jsonl other.jsonl")), "");
+  json alone = document("--calibrate one.jsonl other.jsonl");
+  EXPECT_EQ(schema.errors(alone), "");
+  EXPECT_EQ(alone["label"], "PROJECTION");
+  alone.erase("label");
+  EXPECT_NE(schema.errors(alone), "");
   EXPECT_EQ(outcome.code, 0) << outcome.text;
   EXPECT_THAT(outcome.text,
               AllOf(HasSubstr("measured / projected 2.00 to 2.00"), HasSubstr("  cpu arithmetic: "),

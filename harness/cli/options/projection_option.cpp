@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
+#include <utility>
 
 #include "core/tensor/error.hpp"
 #include "reports/input.hpp"
@@ -53,7 +53,9 @@ std::vector<core::Results> read_begun(const std::vector<std::string>& files,
     std::vector<core::Results> one{core::read_results(file)};
     if (!one[0].begun) throw core::Error(fmt::format("{}: has no header", file));
     // Each by itself: that files are of several machines is as it should be.
-    std::ranges::move(reports::warnings_of(one), std::back_inserter(warnings));
+    for (std::string& warning : reports::warnings_of(one))
+      if (std::ranges::find(warnings, warning) == warnings.end())
+        warnings.push_back(std::move(warning));
     all.push_back(std::move(one[0]));
   }
   return all;

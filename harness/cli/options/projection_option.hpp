@@ -33,8 +33,8 @@ class ProjectionOption {
 
 /// "orin-agx64-maxn, orin-agx64-50w, ...".
 std::string target_names();
-/// Reads results files; what weakens them is added to `warnings`. Throws Error if one has no
-/// header.
+/// Reads results files; what weakens them is added to `warnings`, unless it is there already.
+/// Throws Error if one has no header.
 std::vector<core::Results> read_begun(const std::vector<std::string>& files,
                                       std::vector<std::string>& warnings);
 
