@@ -190,8 +190,7 @@ HWY_INLINE Spots find_spots(const Block& b, int64_t n, int64_t number, bool alig
   return spots;
 }
 
-/// Pixels and factors of points. Pixels outside have a factor of 0, even where the weight is
-/// infinite.
+/// Pixels and factors of points. Pixels outside have a factor of 0 where the weight is infinite.
 template <bool packed>
 HWY_INLINE void place_spots(const Block& b, int64_t n, const Spots& spots) {
   const Floats d;
@@ -202,31 +201,33 @@ HWY_INLINE void place_spots(const Block& b, int64_t n, const Spots& spots) {
   const Vector column = hn::Floor(x), row = hn::Floor(y), right = hn::Sub(x, column),
                lower = hn::Sub(y, row), left = hn::Sub(one, right),
                of_lower = hn::Mul(weight, lower), of_upper = hn::Mul(weight, hn::Sub(one, lower));
+  const Vector factors[] = {hn::Mul(of_upper, left), hn::Mul(of_upper, right),
+                            hn::Mul(of_lower, left), hn::Mul(of_lower, right)};
+  const auto token =
+      hn::Add(hn::Add(hn::Mul(hn::ConvertTo(integer, row), spots.row_tokens), spots.first),
+              hn::ConvertTo(integer, column));
+  if (packed) {
+    const auto inside = hn::RebindMask(integer, spots.is_inside);
+    hn::Store(hn::IfThenElse(inside, token, spots.zeros), integer, b.token + n);
+    if (hn::AllFalse(d, hn::IsInf(weight))) {  // the edges are zeros
+      for (int k = 0; k < 4; ++k) hn::Store(factors[k], d, b.factor + k * b.room + n);
+      return;
+    }
+  }
   const auto is_left = hn::Ge(column, hn::Zero(d)), is_upper = hn::Ge(row, hn::Zero(d)),
              is_right = hn::Lt(hn::Add(column, one), spots.width),
              is_lower = hn::Lt(hn::Add(row, one), spots.height);
   const hn::Mask<Floats> in_level[] = {hn::And(is_upper, is_left), hn::And(is_upper, is_right),
                                        hn::And(is_lower, is_left), hn::And(is_lower, is_right)};
-  const auto token =
-      hn::Add(hn::Add(hn::Mul(hn::ConvertTo(integer, row), spots.row_tokens), spots.first),
-              hn::ConvertTo(integer, column));
-  const auto store_factor = [&](int64_t pixel, Vector factor) HWY_ATTR {
-    hn::Store(hn::IfThenElseZero(in_level[pixel], factor), d, b.factor + pixel * b.room + n);
-  };
-  store_factor(0, hn::Mul(of_upper, left)), store_factor(1, hn::Mul(of_upper, right));
-  store_factor(2, hn::Mul(of_lower, left)), store_factor(3, hn::Mul(of_lower, right));
-  if (packed) {
-    const auto inside = hn::RebindMask(integer, spots.is_inside);
-    return hn::Store(hn::IfThenElse(inside, token, spots.zeros), integer, b.token + n);
-  }
-  const auto store_token = [&](int64_t pixel, hn::Vec<Integers> at) HWY_ATTR {
-    const auto is_level = hn::RebindMask(integer, in_level[pixel]);
-    hn::Store(hn::IfThenElse(is_level, at, hn::Set(integer, kNoPixel)), integer,
-              b.token + pixel * b.room + n);
-  };
+  for (int k = 0; k < 4; ++k)
+    hn::Store(hn::IfThenElseZero(in_level[k], factors[k]), d, b.factor + k * b.room + n);
+  if (packed) return;
   const auto below = hn::Add(token, spots.row_tokens), next = hn::Set(integer, 1);
-  store_token(0, token), store_token(1, hn::Add(token, next));
-  store_token(2, below), store_token(3, hn::Add(below, next));
+  const hn::Vec<Integers> at[] = {token, hn::Add(token, next), below, hn::Add(below, next)};
+  for (int k = 0; k < 4; ++k)
+    hn::Store(
+        hn::IfThenElse(hn::RebindMask(integer, in_level[k]), at[k], hn::Set(integer, kNoPixel)),
+        integer, b.token + k * b.room + n);
 }
 
 /// Finds pixels and factors of the points of the block's first `queries` queries. Those listed are
