@@ -46,8 +46,8 @@ constexpr const BoardModule* module_of_part(std::string_view part) {
   return nullptr;
 }
 
-/// The module that a device tree's `compatible` names, a list of texts that end in NUL. Null: it
-/// names none that attest knows.
+/// Finds the module that a device tree names in its property `compatible`. The property is a list
+/// of texts, each of which ends in NUL. Returns null if attest knows none of the names.
 const BoardModule* find_module(const std::string& compatible);
 
 }  // namespace attest::core

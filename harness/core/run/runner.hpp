@@ -53,9 +53,9 @@ struct RunOptions {
   RunObserver observer{};   // called after the run of each fill; may be empty
   bool all_checks = false;  // run the other checks even after one failed, to see which of them
                             // fail. The verdict is that of the first
-  // Says of wrong outputs where they are wrong, which known mistake gives them, and whether runs
-  // differ. The record's own verdict does not depend on it. If it is false, a race that shows here
-  // does not make other records of the implementation suspect
+  // Whether wrong outputs are diagnosed: where they are wrong, which known mistake gives them, and
+  // whether further runs give others. The verdict of the record does not depend on the diagnosis.
+  // But the diagnosis may find a race, which makes other records of the implementation suspect
   bool diagnosed = true;
 };
 

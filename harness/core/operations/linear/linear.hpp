@@ -13,8 +13,9 @@ namespace attest::core {
 const Operation& linear_operation();
 
 /// Operation::fill: writes q, k, v and the masks.
-/// "random": normal numbers. "faint": q and some 16 keys are near -8 and the other keys near -30,
-/// so phi(q) sum phi(k) is small, and an error in eps shows; a mask hides whole tiles of keys.
+/// "random": normal numbers. "faint": q and some 16 keys are near -8, and the other keys are near
+/// -30. The normaliser phi(q) sum phi(k) is then so small that an error in eps shows. If there is a
+/// mask of keys, this fill hides whole tiles of them.
 /// "cancelling": the true output is 0. Storing it rounds nothing, so the rounding inside a kernel
 /// shows. "wild": as "random", with a few NaN that the masks let through.
 void fill_linear(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own);

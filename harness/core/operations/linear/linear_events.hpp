@@ -12,8 +12,8 @@
 // normaliser/65504
 //     The normaliser of a row is at least 65,504, more than f16 holds.
 // phi/exp, phi/linear, phi/both
-//     A twentieth of a row's normaliser comes from channels of keys below -1/2, where phi is exp
-//     (above 1/2, where it is x + 1; both in one row).
+//     A twentieth of a row's normaliser comes from channels of keys below -1/2, where phi is exp,
+//     or from channels above 1/2, where phi is x + 1, or from each of them in one row.
 // phi/faint
 //     Nine tenths of it come from channels of keys below -4.
 // keys/few
@@ -26,10 +26,10 @@
 // nan/k
 //     A key that counts has a NaN, and the keys of another head have none.
 // nan/v/first, /middle, /last
-//     In a channel of V the first key that counts has a NaN (the last one; another one), and no
-//     other key. Another channel has none.
+//     In some channel of V exactly one key has a NaN: the first key that counts, one in the middle,
+//     or the last one. Some other channel has no NaN.
 // hidden/first, /last, /single
-//     The first key is hidden by the mask (the last one; one whose neighbours both count).
+//     The mask hides the first key, the last one, or a single key whose neighbours both count.
 // hidden/T
 //     A tile is wholly hidden, and its sequence has keys that count.
 // hidden/query
