@@ -118,7 +118,10 @@ class Comparer {
       core::account_for_family(family, options_.rule);
     }
     for (Compared& one : result_.cases)
-      if (one.memory.code == "many-cases") one.memory.change = Change::kSame;  // as without pairs
+      if (one.memory.code == "many-cases") {  // as without pairs
+        one.memory.change = Change::kSame;
+        one.memory.code = "exact";
+      }
     add_notes();
     return std::move(result_);
   }

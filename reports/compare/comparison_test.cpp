@@ -209,6 +209,7 @@ TEST(Comparison, MemoryOfManyCasesIsCorrected) {
   EXPECT_EQ(memory(1).change, Change::kWorse);
   EXPECT_EQ(memory(1).code, "paired");
   EXPECT_EQ(memory(30).change, Change::kSame);
+  EXPECT_EQ(memory(30).code, "exact") << "the meaning of another code would be printed";
 }
 
 TEST(Builds, OneSideIsOneBuild) {
