@@ -367,7 +367,7 @@ typedef struct attest_support {
   int64_t sum_chain;
   // What run gets as its workspace. All memory of run that grows with the problem belongs there.
   uint64_t workspace_bytes;
-  char reason[256];  // of ATTEST_UNSUPPORTED: one line, which ends with 0
+  char reason[256];  // one line, which ends with 0: why not; of ATTEST_OK, a note for the record
 } attest_support;
 
 // The table of one implementation: constant data of the plugin, valid while the plugin is loaded.

@@ -126,6 +126,14 @@ TEST_F(Hostile, ModesSetAtLoadAndFloodsAreNoted) {
   EXPECT_THAT(record.notes, ::testing::Contains(HasSubstr("floods its output")));
 }
 
+TEST_F(Hostile, WhatQuerySaysOfAProblemThatItTakesIsNoted) {
+  const Record record = run("hostile_notes");
+  EXPECT_EQ(record.outcome.verdict(), Verdict::kPass) << record.outcome.reason;
+  const std::string printable = " " + std::string(sizeof(attest_support::reason) - 2, 'x');
+  EXPECT_THAT(record.notes, ::testing::Contains(printable));
+  EXPECT_THAT(run("hostile_none").notes, ::testing::Not(::testing::Contains("")));
+}
+
 // Its 41st run: long after the judged ones, far within what all timed runs together may take.
 TEST_F(Hostile, ATimedRunHasALimitOfItsOwn) {
   WorkerOptions roomy = options();  // cold runs go through twice the cache

@@ -169,6 +169,10 @@ attest_status query_boast(const attest_problem*, attest_support* support) {
 attest_status query_unknown(const attest_problem*, attest_support* support) {
   return support->stage[ATTEST_SOFTMAX_ACCUMULATOR].dtype = 77, ATTEST_OK;
 }
+attest_status query_notes(const attest_problem*, attest_support* support) {
+  std::memset(support->reason, 'x', sizeof support->reason);  // without an end
+  return support->reason[0] = '\x1b', ATTEST_OK;
+}
 attest_status query_hang(const attest_problem*, attest_support*) {
   return wait_to_be_ended(), ATTEST_OK;
 }
@@ -267,6 +271,7 @@ extern "C" const attest_impl* attest_plugin_v1(size_t index) {
       table<kPool>("honest_pool"),
       table<kNothing>("honest_binds", query, create_bound),
       table<kPrints>("honest_prints"),
+      table<kNothing>("hostile_notes", query_notes),
       table<kMode>("honest_mode"),
       table<kThrottle>("honest_throttle"),
       table<kSegfault>("hostile_segfault"),

@@ -316,7 +316,7 @@ std::optional<Outcome> Plugin::settle(const Problem& problem) {
 QueryResult Plugin::query(const Implementation& implementation, const Problem& problem) {
   QueryResult result = call<QueryReply>(implementation, {&problem}, waiting(0), QueryRequest{}, {});
   const char* const reason = result.support.reason;
-  if (result.status == ATTEST_UNSUPPORTED)
+  if (result.status == ATTEST_UNSUPPORTED || result.status == ATTEST_OK)
     result.message.assign(reason, strnlen(reason, sizeof(result.support.reason)));
   result.message = tidy(std::move(result.message), 300);
   return result;

@@ -129,6 +129,7 @@ Outcome CaseRunner::admit(Trial& trial) {
   if (query.status != ATTEST_OK)
     return {ReasonCode::kErrorRuntime,
             fmt::format("query gave {}: {}", query.status, query.message)};
+  if (!query.message.empty()) trial.record.notes.push_back(query.message);
   if (std::string wrong = wrong_declaration(*problem_.operation, query.support); !wrong.empty())
     return {ReasonCode::kErrorDeclaration, std::move(wrong)};
   trial.arithmetic = declared_arithmetic(query.support, main_output(problem_).dtype);
