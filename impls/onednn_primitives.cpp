@@ -79,10 +79,7 @@ Shape shape_of(const attest_problem& problem, int32_t role, const Part& part) {
     strides.insert(strides.begin() + 2, 0);
   else if (group > 1)
     strides.insert(strides.begin() + 1, group * t.stride[1]);
-  // attest's stride of a dim of 1 is 0; oneDNN expects that of a dense tensor.
-  for (size_t n = strides.size(); n-- > 0;)
-    if (shape.dims[n] == 1)
-      strides[n] = n + 1 == strides.size() ? 1 : shape.dims[n + 1] * strides[n + 1];
+  onednn::set_strides_of_ones(shape.dims, strides);
   return shape;
 }
 Desc desc_of(const attest_problem& problem, int32_t role, const Part& part) {
@@ -216,7 +213,7 @@ class OneDnn {
  public:
   static constexpr attest::Info kInfo{
       .name = "onednn_primitives",
-      .version = "",  // table()
+      .version = "",  // with_version
       .summary = "oneDNN's matmul, softmax and matmul, the score matrix in memory",
       .dtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16),
       .features = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_STRIDES |
@@ -339,17 +336,6 @@ class OneDnn {
   dnnl::stream stream_{onednn::cpu()};
 };
 
-/// With the version of the library that is loaded.
-const attest_impl* table() {
-  static const std::string version = onednn::version();
-  static const attest_impl table = [] {
-    attest_impl made = *attest::table<OneDnn>();
-    made.version = version.c_str();
-    return made;
-  }();
-  return &table;
-}
-
 }  // namespace
 
-ATTEST_PLUGIN(table())
+ATTEST_PLUGIN(onednn::with_version(*attest::table<OneDnn>()))

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Fetches oneDNN, with which onednn_primitives is built, from PyPI: into a virtual environment of
-# its own, build/onednn, where CMake looks. Does nothing if it is there already, or if the machine
-# has one that is new enough.
+# Fetches oneDNN, with which onednn_primitives and onednn_graph are built, from PyPI: into a virtual
+# environment of its own, build/onednn, where CMake looks. Does nothing if it is there already, or
+# if the machine has one that is new enough.
 #   scripts/onednn.sh
 # Exit codes: 0 if there is one; 4 if there is none: then the message says why, and a build leaves
-# onednn_primitives out.
+# the implementations on oneDNN out.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 folder=$root/build/onednn
@@ -25,7 +25,7 @@ for include in "${folders[@]}"; do
 done
 [[ $(cat "$folder/packages" 2>/dev/null) != "${packages[*]}" ]] || exit 0
 
-stop() { echo "onednn.sh: $1; the build leaves onednn_primitives out" >&2; exit 4; }
+stop() { echo "onednn.sh: $1; the build leaves out what needs oneDNN" >&2; exit 4; }
 [[ $(uname -m) == x86_64 ]] || stop "PyPI has oneDNN for x86-64 only"
 command -v python3 >/dev/null || stop "there is no python3"
 log=$(mktemp)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the build needs and this machine lacks, with one call of apt-get. Does nothing if
 # nothing is missing. oneDNN comes from PyPI where the distribution's is too old
-# (scripts/onednn.sh); without it, one implementation is left out.
+# (scripts/onednn.sh); without it, two implementations are left out.
 #   scripts/setup.sh            what a build needs
 #   scripts/setup.sh --tests    what the tests need, too
 #   scripts/setup.sh --aarch64  what a cross build for 64-bit Arm needs, too (for aarch64.sh)

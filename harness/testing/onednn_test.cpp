@@ -1,10 +1,12 @@
-// onednn_primitives: right whatever the layout and in whatever parts, on as many threads as it may
-// use; and what it says where oneDNN does not take a problem.
+// onednn_primitives and onednn_graph: right whatever the layout and in whatever parts, on as many
+// threads as they may use; what they say where oneDNN does not take a problem, and whether it
+// fuses.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <omp.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
@@ -19,17 +21,21 @@ using ::testing::MatchesRegex;
 
 constexpr const char* kPlugin = ATTEST_BINARY_DIR "/plugins/onednn_primitives.so";
 constexpr const char* kInParts = ATTEST_BINARY_DIR "/tests/plugins/onednn_in_parts.so";
+constexpr const char* kGraph = ATTEST_BINARY_DIR "/plugins/onednn_graph.so";
 
-const attest_impl& table() {
-  void* const library = dlopen(kPlugin, RTLD_NOW | RTLD_LOCAL);
+const attest_impl& table(const char* path) {
+  void* const library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   const auto entry = reinterpret_cast<const attest_impl* (*)(size_t)>(
       library ? dlsym(library, "attest_plugin_v1") : nullptr);
   if (!entry) throw std::runtime_error(dlerror());
   return *entry(0);
 }
 
-TEST(OnednnTable, VersionIsThatOfTheLibrary) {
-  EXPECT_THAT(table().version, MatchesRegex("oneDNN [0-9]+\\.[0-9]+\\.[0-9]+"));
+class OnednnTable : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Plugins, OnednnTable, ::testing::Values(kPlugin, kGraph));
+
+TEST_P(OnednnTable, VersionIsThatOfTheLibrary) {
+  EXPECT_THAT(table(GetParam()).version, MatchesRegex("oneDNN [0-9]+\\.[0-9]+\\.[0-9]+"));
 }
 
 size_t threads_of_this_process() {
@@ -40,7 +46,7 @@ size_t threads_of_this_process() {
 }
 
 /// A problem that is large enough for several threads.
-void attend(int32_t threads) {
+void attend(const attest_impl& table, int32_t threads) {
   constexpr int64_t kTokens = 400, kHeads = 4, kChannels = 32;
   alignas(64) char support_space[ATTEST_ROOM] = {}, problem_space[ATTEST_ROOM] = {},
                    params_space[ATTEST_ROOM] = {};
@@ -73,29 +79,45 @@ void attend(int32_t threads) {
              .params = &params,
              .tensor = tensor.data(),
              .threads = threads};
-  ASSERT_EQ(table().query(&problem, &support), ATTEST_OK) << support.reason;
+  ASSERT_EQ(table.query(&problem, &support), ATTEST_OK) << support.reason;
   void* plan = nullptr;
-  ASSERT_EQ(table().create(&problem, &plan), ATTEST_OK) << table().last_error();
+  ASSERT_EQ(table.create(&problem, &plan), ATTEST_OK) << table.last_error();
   std::vector<char> workspace(support.workspace_bytes + 256);
-  EXPECT_EQ(table().run(plan, data.data(), workspace.data(), nullptr), ATTEST_OK);
-  table().destroy(plan);
+  EXPECT_EQ(table.run(plan, data.data(), workspace.data(), nullptr), ATTEST_OK);
+  table.destroy(plan);
   EXPECT_NEAR(memory.back().front(), 1, 1e-5);
 }
 
-TEST(OnednnTable, HasTheThreadsOfTheProblemWhateverOpenMpHas) {
+TEST_P(OnednnTable, HasTheThreadsOfTheProblemWhateverOpenMpHas) {
   omp_set_num_threads(5);
   const size_t before = threads_of_this_process();
-  attend(1);
+  attend(table(GetParam()), 1);
   EXPECT_EQ(threads_of_this_process(), before);
-  attend(2);
-  EXPECT_EQ(threads_of_this_process(), before + 1);
+  attend(table(GetParam()), 2);
+  EXPECT_EQ(threads_of_this_process(), std::max<size_t>(before, 2));
   EXPECT_EQ(omp_get_max_threads(), 5);
 }
 
+/// query compiles too; what it leaves in oneDNN's caches would be missing in the time of create.
+TEST(OnednnGraphCreate, FindsNoCodeOfQuery) {
+  attend(table(kGraph), 1);
+  void* const library = dlopen("libdnnl.so.3", RTLD_NOW | RTLD_NOLOAD);
+  ASSERT_TRUE(library) << dlerror();
+  for (const char* name :
+       {"dnnl_get_primitive_cache_capacity", "dnnl_graph_get_compiled_partition_cache_capacity"}) {
+    const auto capacity = reinterpret_cast<int (*)(int*)>(dlsym(library, name));
+    int found = -1;
+    ASSERT_TRUE(capacity) << dlerror();
+    EXPECT_EQ(capacity(&found), 0) << name;
+    EXPECT_EQ(found, 0) << name;
+  }
+}
+
 Record run(const char* path, const std::string& spec, RunOptions options) {
+  const char* const name = path == kGraph ? "onednn_graph" : "onednn_primitives";
   Plugin plugin(path, {.executable = find_worker(), .limits = {.threads = 2, .timeout_s = 60}});
   options.timed = false;
-  return testing::run_named(plugin, "onednn_primitives", spec, options);
+  return testing::run_named(plugin, name, spec, options);
 }
 
 using Layout = std::tuple<const char*, const char*>;
@@ -135,6 +157,60 @@ INSTANTIATE_TEST_SUITE_P(
             "batch=4 num_heads=2 seq_len_q=33 head_dim=16 seq_lens_q seq_lens_kv alibi_slopes",
             "seq_len_q=1 seq_len_kv=1 head_dim=1",
             "seq_len_q=7 seq_len_kv=1200 head_dim=8 softmax_scale=0.5")));
+
+class OnednnGraph : public ::testing::TestWithParam<Layout> {};
+
+/// bf16 is not taken where oneDNN keeps scores in it and the scale is no bf16 number.
+TEST_P(OnednnGraph, IsRight) {
+  const std::string dtype = std::get<0>(GetParam());
+  const std::string spec = "softmax dtype=" + dtype + " " + std::get<1>(GetParam());
+  const Record record = run(kGraph, spec, {.relations = RelationChoice::kNone, .all_checks = true});
+  if (dtype != "f32" && record.outcome.verdict() == Verdict::kUnsupported)
+    EXPECT_THAT(record.outcome.reason, MatchesRegex(".*(unimplemented|would).*")) << spec;
+  else
+    EXPECT_EQ(record.outcome.verdict(), Verdict::kPass) << spec << ": " << record.outcome.reason;
+}
+INSTANTIATE_TEST_SUITE_P(
+    Layouts, OnednnGraph,
+    ::testing::Combine(
+        ::testing::Values("f32", "f16", "bf16"),
+        ::testing::Values(
+            "num_heads=12 seq_len_q=197 head_dim=64",
+            "batch=5 num_heads=3 seq_len_q=11 seq_len_kv=17 head_dim=24 head_dim_v=40",
+            "batch=2 num_heads=6 num_kv_heads=2 seq_len_q=19 seq_len_kv=50 head_dim=16",
+            "batch=2 num_heads=4 num_kv_heads=2 seq_len_q=33 head_dim=16 q.order=0213 "
+            "k.order=0213 v.order=0132 o.order=0213",
+            "num_heads=2 seq_len_q=40 seq_len_kv=33 head_dim=16 window_right=0 diagonal=1",
+            "num_heads=4 num_kv_heads=2 seq_len_q=33 head_dim=16 window_left=5 window_right=3",
+            "batch=3 num_heads=4 num_kv_heads=2 seq_len_q=33 head_dim=16 mask=[3,1,1,33]",
+            "num_heads=2 seq_len_q=33 head_dim=16 mask=[1,2,33,33] bias=[1,1,1,33] window_right=0",
+            "batch=2 num_heads=4 num_kv_heads=2 seq_len_q=33 head_dim=16 bias=[1,4,33,33]",
+            "batch=2 num_heads=2 seq_len_q=33 head_dim=16 bias=[2,1,33,1]",
+            "batch=2 num_heads=2 seq_len_q=33 head_dim=16 bias=[2,1,33,33] bias.order=1032",
+            "seq_len_q=1 seq_len_kv=1 head_dim=1",
+            "seq_len_q=7 seq_len_kv=1200 head_dim=8 softmax_scale=0.5")));
+
+TEST(OnednnGraphSays, WhetherItFuses) {
+  const Record record = run(kGraph, "softmax dtype=f32 seq_len_q=40 head_dim=16 window_right=0",
+                            {.relations = RelationChoice::kNone});
+  EXPECT_THAT(record.notes,
+              ::testing::Contains(MatchesRegex(
+                  "oneDNN [0-9.]+ on [a-z0-9_]+ "
+                  "(fuses attention: one partition \\(MatMul Multiply Add SoftMax MatMul"
+                  "|does not fuse attention: [2-5] partitions \\(MatMul.*, .*MatMul)"
+                  "\\)")));
+}
+
+TEST(OnednnGraphSays, ThatTheScaleWouldBeRounded) {
+  const Record record = run(kGraph, "softmax dtype=bf16 seq_len_q=40 head_dim=16 softmax_scale=0.3",
+                            {.relations = RelationChoice::kNone});
+  if (record.outcome.verdict() == Verdict::kUnsupported)
+    EXPECT_THAT(
+        record.outcome.reason,
+        MatchesRegex("oneDNN.* (would round softmax_scale 0.300000012 to bf16|.*unimpl.*)"));
+  else
+    EXPECT_EQ(record.outcome.verdict(), Verdict::kPass) << record.outcome.reason;
+}
 
 /// Runs on a CPU of no more than AVX2, as far as oneDNN knows.
 TEST(OnednnRefusals, NameTheStatusAndTheInstructionSet) {

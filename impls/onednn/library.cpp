@@ -34,6 +34,16 @@ const char* isa() {
 
 std::string version_and_isa() { return version() + " on " + isa(); }
 
+const attest_impl* with_version(const attest_impl& made) {
+  static const std::string text = version();
+  static const attest_impl table = [&] {
+    attest_impl copy = made;
+    copy.version = text.c_str();
+    return copy;
+  }();
+  return &table;
+}
+
 dnnl::memory::data_type type_of(int32_t dtype) {
   using Type = dnnl::memory::data_type;
   return dtype == ATTEST_F32 ? Type::f32 : dtype == ATTEST_F16 ? Type::f16 : Type::bf16;
@@ -49,6 +59,11 @@ dnnl::primitive_attr attributes() {
 const dnnl::engine& cpu() {
   static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   return engine;
+}
+
+void set_strides_of_ones(const dnnl::memory::dims& dims, dnnl::memory::dims& strides) {
+  for (size_t n = strides.size(); n-- > 0;)
+    if (dims[n] == 1) strides[n] = n + 1 == strides.size() ? 1 : dims[n + 1] * strides[n + 1];
 }
 
 Threads::Threads(int threads) : before_(omp_get_max_threads()) { omp_set_num_threads(threads); }

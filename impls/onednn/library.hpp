@@ -13,6 +13,9 @@ std::string version();
 /// "oneDNN 3.2.0 on avx2": and the newest instruction set that it uses on this CPU.
 std::string version_and_isa();
 
+/// The table of a plugin's only implementation, with the version of the library that is loaded.
+const attest_impl* with_version(const attest_impl& made);
+
 /// Of f32, f16 or bf16.
 dnnl::memory::data_type type_of(int32_t dtype);
 
@@ -21,6 +24,9 @@ dnnl::memory::data_type type_of(int32_t dtype);
 dnnl::primitive_attr attributes();
 
 const dnnl::engine& cpu();
+
+/// attest's stride of a dim of 1 is 0; oneDNN expects that of a dense tensor.
+void set_strides_of_ones(const dnnl::memory::dims& dims, dnnl::memory::dims& strides);
 
 /// While it lives, oneDNN plans for and computes with that many threads on the calling thread.
 class Threads {
