@@ -51,6 +51,9 @@ expect $softmax/events/e.cpp:1 $softmax/events/e.cpp \
   '#include "core/operations/softmax/closed_form/tiles.hpp"'
 expect $softmax/fills/f.cpp:1 $softmax/fills/f.cpp \
   '#include "core/operations/softmax/events/shape.hpp"'
+expect $softmax/golden/passes/g.cpp:2 $softmax/golden/passes/g.cpp \
+  '#include "core/operations/softmax/golden/row_plan.hpp"' \
+  '#include "core/operations/softmax/fills/wild_ends.hpp"'
 expect harness/core/judge/b.cpp:1 harness/core/judge/b.cpp '#include "core/nowhere/x.hpp"'
 expect harness/core/run/c.cpp:1 harness/core/run/c.cpp '#include "cli/table.hpp"'
 expect harness/core/run/c.cpp:1 harness/core/run/c.cpp '#include "../../impls/flash_cpu.hpp"'

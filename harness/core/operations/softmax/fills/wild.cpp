@@ -12,6 +12,7 @@
 #include "core/operations/softmax/fills/wild_elements.hpp"
 #include "core/operations/softmax/fills/wild_ends.hpp"
 #include "core/operations/softmax/fills/wild_few.hpp"
+#include "core/operations/softmax/golden/known_inputs.hpp"
 #include "core/operations/softmax/golden/row_plan.hpp"
 #include "core/operations/softmax/problem/geometry.hpp"
 #include "core/operations/softmax/softmax.hpp"
@@ -206,6 +207,14 @@ void fill_wild(const Problem& problem, const Fill& fill, const Tensors& tensors,
   if (tensors[ATTEST_SINKS] && softcap > 0)
     lift_sinks(tensors[ATTEST_SINKS], -softcap - kTrailingSink, 1);
   WildValues(problem, tensors).write(wild_round_of(fill.name));
+}
+
+std::unique_ptr<Golden> wild_golden(const Problem& problem, const Tensors& tensors) {
+  constexpr RowBudget kFew{.all = 5e8, .sampled = 1e9, .rows_a_head = 32};
+  const WantedPlaces ends = [&problem, geometry = Geometry(problem, tensors)](int64_t b, int64_t) {
+    return end_rows(problem, geometry, b);
+  };
+  return golden_of(problem, tensors, {.budget = kFew, .wanted = ends});
 }
 
 }  // namespace attest::core

@@ -8,7 +8,6 @@
 #include <mutex>
 #include <unordered_set>
 
-#include "core/operations/softmax/fills/wild_ends.hpp"
 #include "core/operations/softmax/golden/device_rows.hpp"
 #include "core/operations/softmax/golden/known_inputs.hpp"
 #include "core/operations/softmax/golden/passes/key_passes.hpp"
@@ -242,14 +241,6 @@ std::unique_ptr<Golden> golden_of(const Problem& problem, const Tensors& tensors
 std::unique_ptr<Golden> softmax_golden(const Problem& problem, const Tensors& tensors,
                                        const GoldenDevice* device, bool values_may_follow) {
   return golden_of(problem, tensors, {.values_may_follow = values_may_follow}, device);
-}
-
-std::unique_ptr<Golden> wild_golden(const Problem& problem, const Tensors& tensors) {
-  constexpr RowBudget kFew{.all = 5e8, .sampled = 1e9, .rows_a_head = 32};
-  const WantedPlaces ends = [&problem, geometry = Geometry(problem, tensors)](int64_t b, int64_t) {
-    return end_rows(problem, geometry, b);
-  };
-  return golden_of(problem, tensors, {.budget = kFew, .wanted = ends});
 }
 
 }  // namespace attest::core
