@@ -145,6 +145,20 @@ TEST_F(Relations, ARightOneHoldsThemAll) {
   }
 }
 
+// Hidden values of "huge" are infinite. Once they are finite, an honest kernel rounds them to f16
+// and multiplies them by 0, so they must not be more than f16 holds.
+TEST_F(Relations, HiddenValuesFitIntoF16) {
+  Plugin plugin(
+      plugin_path("honest"),
+      {.executable = find_worker(), .cpus = "", .limits = {.threads = 1, .timeout_s = 60}});
+  options_.fills = {"huge"};
+  const Record record =
+      run(plugin, "honest_f16_probabilities",
+          "softmax dtype=bf16 num_heads=2 seq_len_q=61 head_dim=16 softcap=20 bias=[1,1,1,61]");
+  EXPECT_EQ(record.outcome.verdict(), Verdict::kPass) << record.outcome.reason;
+  EXPECT_THAT(names(record, false), Contains("hidden-values"));
+}
+
 TEST_F(Relations, AreTriedWhereTheyAreCheapOrAskedFor) {
   const Problem small = parse_problem(kDense),
                 large = parse_problem("softmax num_heads=16 seq_len_q=4096 head_dim=64");

@@ -14,7 +14,7 @@ std::unique_ptr<Relation> key_permutation(const Problem& problem, const Tensors&
 std::unique_ptr<Relation> query_permutation(const Problem& problem, const Tensors& inputs);
 /// Changes keys and values that a row does not see (behind the diagonal, outside of windows, beyond
 /// lengths, under masks, in unread pages), and queries beyond the lengths. `wild`: they become NaN
-/// and infinities; otherwise they are multiplied by 64.
+/// and infinities; otherwise they are multiplied by 64, up to half of what f16 holds.
 std::unique_ptr<Relation> hidden(const Problem& problem, const Tensors& inputs, bool wild);
 /// Adds 128 to every logit of a row and subtracts it in the next row, by one channel of Q and K.
 std::unique_ptr<Relation> common_shift(const Problem& problem, const Tensors& inputs);
