@@ -165,6 +165,8 @@ bool shows_in_linear(Mutation mutation, const attest_problem& problem) {
     case Mutation::kLinearMaskInverted: return mask;
     case Mutation::kLinearQueryMaskIgnored: return query_mask;
     case Mutation::kLinearDroppedChunk: return p.seq_len_kv >= 64;
+    // With fewer keys no fill hides a tile before a key that counts.
+    case Mutation::kLinearStopsAtHidden: return mask && p.seq_len_kv >= 34;
     case Mutation::kLinearGqaTiled: return p.num_kv_heads > 1 && p.num_kv_heads < p.num_heads;
     case Mutation::kLinearChannelTail: return has_tail(p.head_dim);
     default: return true;

@@ -13,6 +13,7 @@ namespace {
 
 constexpr int64_t kChunk = 64;  // keys that are summed apart
 constexpr int64_t kTail = 16;
+constexpr int64_t kSkipped = 16;  // keys of a tile that kLinearStopsAtHidden looks at
 
 /// sum phi(k)^T v and, in the last column, sum phi(k), of one key head; the same of a chunk; rows
 /// of phi, v and the result.
@@ -65,8 +66,19 @@ class LinearKernel {
     return attest::Linear<T>::phi(channel) - (is(Mutation::kLinearPhiWithoutOne) ? 1 : 0);
   }
 
+  int64_t keys_until_stop(int64_t b) const {
+    const int64_t keys = a_.p.seq_len_kv;
+    if (!is(Mutation::kLinearStopsAtHidden)) return keys;
+    for (int64_t begin = 0; begin + kSkipped <= keys; begin += kSkipped) {
+      int64_t counting = 0;
+      for (int64_t j = begin; j < begin + kSkipped; ++j) counting += a_.key_counts(b, j);
+      if (counting == 0) return begin;
+    }
+    return keys;
+  }
+
   void sum_keys(int64_t b, int64_t h, const State& x) const {
-    const int64_t keys = a_.p.seq_len_kv, floats = head_dim_ * x.width;
+    const int64_t keys = keys_until_stop(b), floats = head_dim_ * x.width;
     std::fill_n(x.sum, floats, 0.0f);
     for (int64_t begin = 0; begin < keys; begin += kChunk) {
       if (is(Mutation::kLinearDroppedChunk) && begin / kChunk == keys / kChunk - 1) continue;

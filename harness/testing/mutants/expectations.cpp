@@ -112,6 +112,7 @@ const std::vector<Expected>& mutant_expectations() {
       {"mutant_linear_dropped_key", "linear", 61, "random"},
       {"mutant_linear_doubled_key", "linear", 61, "random"},
       {"mutant_linear_dropped_chunk", "linear linear_masked", 197, "random"},
+      {"mutant_linear_stops_at_hidden", "linear_masked", 61, "faint"},
       {"mutant_linear_sum_f16", "linear linear_masked", 61, "random"},
       {"mutant_linear_gqa_tiled", "linear", 61, "random"},
       {"mutant_linear_hidden_leaks", "linear_masked", 61, nullptr, kAll,
