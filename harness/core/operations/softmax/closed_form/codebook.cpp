@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/operations/portable_math.hpp"
 #include "core/tensor/error.hpp"
 #include "core/tensor/random.hpp"
 
@@ -35,7 +36,12 @@ constexpr Named kNamed[] = {{"codebook", Codebook::Kind::kWide},
 enum Stream : uint64_t { kKeyVectors, kQueryVectors, kPartners, kKeyCodes, kQueryCodes };
 
 // Of the product that makes a score of kHugeScore, the power of two nearest to it.
-int huge_exponent(double scale) { return int(std::lround(std::log2(kHugeScore / scale))); }
+int huge_exponent(double scale) {
+  constexpr double kRootOfHalf = 0x1.6a09e667f3bcdp-1;
+  int above = 0;
+  const double part = std::frexp(kHugeScore / scale, &above);  // 0.5 <= part < 1
+  return part < kRootOfHalf ? above - 1 : above;
+}
 
 }  // namespace
 
@@ -278,7 +284,7 @@ std::vector<float> Codebook::queries(int64_t head) const {
   const auto head_dim = size_t(params_.head_dim);
   if (kind_ == Kind::kEdges) {
     const std::vector<float> edges = keys(kv_head);
-    const double score = std::log(double(period_)) + kEdgeLead;
+    const double score = portable_log(double(period_)) + kEdgeLead;
     const auto gain = float(score / (double(params_.softmax_scale) * double(sigma_) *
                                      double(sigma_) * double(params_.head_dim)));
     for (size_t i = 0; i < size_t(edge_codes_) * head_dim; ++i) vectors[i] = gain * edges[i];

@@ -187,7 +187,7 @@ void Codebook::part_directions(std::vector<float>& keys, uint64_t seed) const {
   auto along = [&](const float* one, const float* other) {
     return std::inner_product(one + kOwnChannels, one + head_dim, other + kOwnChannels, 0.0);
   };
-  const double shortest = std::pow(kShortestDirection * double(sigma_), 2);
+  const double length = kShortestDirection * double(sigma_), shortest = length * length;
   std::vector<float> best(head_dim), tried(head_dim);
   std::vector<double> squares;  // of the directions before this one
   for (size_t g = 0; g < size_t(edge_codes_); ++g) {

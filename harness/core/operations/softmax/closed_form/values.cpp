@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "core/operations/fill_rows.hpp"
+#include "core/operations/portable_math.hpp"
 #include "core/operations/softmax/closed_form/rows.hpp"
 #include "core/operations/softmax/closed_form/value_sizes.hpp"
 #include "core/tensor/constants.hpp"
@@ -31,17 +32,20 @@ float random_value(uint64_t seed, uint64_t index) {
 // the codes of one pattern.
 class Projection {
  public:
-  Projection(const codebook::HeadScores& scores, const Codebook& book, int64_t pattern) {
+  Projection(const codebook::HeadScores& scores, const Codebook& book, double softcap,
+             int64_t pattern) {
     // All keys of a block have one level, which multiplies their weights alike.
     const int64_t levels = book.levels().key_levels();
     for (int64_t h = 0; h < book.query_codes(); ++h) {
       std::array<double, kBlock> s, row;
-      for (int64_t k = 0; k < kBlock; ++k)
+      for (int64_t k = 0; k < kBlock; ++k) {
+        const auto at = size_t(h * book.key_groups() + (pattern * kBlock + k) * levels);
+        // The scores have the library's tanh, which is not the same everywhere.
         s[size_t(k)] =
-            scores.score[size_t(h * book.key_groups() + (pattern * kBlock + k) * levels)];
+            softcap > 0 ? softcap * portable_tanh(scores.uncapped[at] / softcap) : scores.score[at];
+      }
       const double top = *std::max_element(s.begin(), s.end());
-      // 24 bits are the same whichever exp it was.
-      for (size_t k = 0; k < row.size(); ++k) row[k] = double(float(std::exp(s[k] - top)));
+      for (size_t k = 0; k < row.size(); ++k) row[k] = double(float(portable_exp(s[k] - top)));
       add(row);
     }
   }
@@ -85,7 +89,7 @@ std::vector<Projection> projections(const Problem& problem, const Codebook& book
   const codebook::HeadScores scores(book, p, kv_head * (p.num_heads / p.num_kv_heads),
                                     tensors[ATTEST_Q].spec.dtype, tensors[ATTEST_K].spec.dtype);
   for (int64_t pattern = 0; pattern < book.key_codes() / kBlock; ++pattern)
-    found.emplace_back(scores, book, pattern);
+    found.emplace_back(scores, book, double(p.softcap), pattern);
   return found;
 }
 
