@@ -77,6 +77,15 @@ Graph::Graph(const attest_problem& problem, const attest_tensor* terms) {
     compile(problem, terms, dtype);
   }
   set_scale(attest::params<attest_softmax_params>(problem).softmax_scale);
+  refuse_what_one_partition_gets_wrong(problem);
+}
+
+// Seen in oneDNN 3.7.2.
+void Graph::refuse_what_one_partition_gets_wrong(const attest_problem& problem) const {
+  if (steps_.size() != 1) return;
+  const auto& p = attest::params<attest_softmax_params>(problem);
+  if (p.head_dim_v != p.head_dim)
+    throw std::runtime_error("would fuse attention, and only compute head_dim channels of V");
 }
 
 std::vector<Graph::Op> Graph::operations(const attest_problem& problem, const attest_tensor* terms,
@@ -169,7 +178,7 @@ void Graph::set_scale(float scale) {
 std::string Graph::partitions() const {
   std::string names;
   for (const Step& step : steps_) names += (names.empty() ? "" : ", ") + step.name;
-  if (steps_.size() == 1) return "fuses attention: one partition (" + names + ")";
+  if (steps_.size() == 1) return "fuses attention into one partition (" + names + ")";
   return "does not fuse attention: " + std::to_string(steps_.size()) + " partitions (" + names +
          ")";
 }

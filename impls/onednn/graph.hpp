@@ -1,7 +1,7 @@
 // onednn/graph.hpp: softmax attention as a graph of oneDNN: MatMul, Multiply by the scale, Add
 // where something is added to scores, SoftMax, MatMul. oneDNN divides it into partitions; each is
-// one kernel to the caller. If it is one partition, oneDNN fuses. If not, the tensors between the
-// partitions lie in the workspace, scores among them.
+// one kernel to the caller. The tensors between several partitions lie in the workspace, scores
+// among them; what one partition keeps inside, oneDNN allocates.
 #pragma once
 #include <oneapi/dnnl/dnnl.hpp>
 #include <oneapi/dnnl/dnnl_graph.hpp>
@@ -17,7 +17,7 @@ class Graph {
   /// Compiles the graph of a problem. `terms` says where what is added to the scores lies
   /// ([batch|1, num_heads|1, seq_len_q|1, seq_len_kv|1], dtype of Q); null: nothing is. It throws
   /// dnnl::error where oneDNN does not take the problem, and std::runtime_error where oneDNN would
-  /// round the scale.
+  /// round the scale or is known to be wrong.
   Graph(const attest_problem& problem, const attest_tensor* terms);
 
   uint64_t workspace_bytes() const { return bytes_; }
@@ -45,6 +45,7 @@ class Graph {
                                     int32_t score_dtype);
   void compile(const attest_problem& problem, const attest_tensor* terms, int32_t score_dtype);
   void set_scale(float scale);
+  void refuse_what_one_partition_gets_wrong(const attest_problem& problem) const;
   void place(const Step& step);
   void* address(const Tensor& tensor, void* const* data, const void* terms, char* workspace) const;
 

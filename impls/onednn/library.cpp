@@ -2,6 +2,8 @@
 
 #include <omp.h>
 
+#include <algorithm>
+
 namespace onednn {
 
 std::string version() {
@@ -62,8 +64,11 @@ const dnnl::engine& cpu() {
 }
 
 void set_strides_of_ones(const dnnl::memory::dims& dims, dnnl::memory::dims& strides) {
-  for (size_t n = strides.size(); n-- > 0;)
-    if (dims[n] == 1) strides[n] = n + 1 == strides.size() ? 1 : dims[n + 1] * strides[n + 1];
+  int64_t extent = 1;  // of the dims behind
+  for (size_t n = strides.size(); n-- > 0;) {
+    if (dims[n] == 1) strides[n] = extent;
+    extent = std::max(extent, dims[n] * strides[n]);
+  }
 }
 
 Threads::Threads(int threads) : before_(omp_get_max_threads()) { omp_set_num_threads(threads); }

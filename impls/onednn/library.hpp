@@ -25,7 +25,8 @@ dnnl::primitive_attr attributes();
 
 const dnnl::engine& cpu();
 
-/// attest's stride of a dim of 1 is 0; oneDNN expects that of a dense tensor.
+/// attest's stride of a dim of 1 is 0. oneDNN expects that of a dense tensor, and takes the order
+/// of dims from their strides: what the dims behind it extend over.
 void set_strides_of_ones(const dnnl::memory::dims& dims, dnnl::memory::dims& strides);
 
 /// While it lives, oneDNN plans for and computes with that many threads on the calling thread.
