@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # The first hour on a Jetson board, from JetPack to a report: looks at the board, builds attest
-# (preset release), judges small problems, judges and times the suites vit, bev and lidar as far as
-# the free memory goes, measures energy, and writes a page. It takes at most 30 minutes; the same
-# call again goes on where they ended, with the build too. In a bundle (scripts/bundle.sh) nothing
-# is built.
+# (preset aarch64-native), judges small problems, judges and times the suites vit, bev and lidar as
+# far as the free memory goes, measures energy, and writes a page. It takes at most 30 minutes; the
+# same call again goes on where they ended, with the build too. In a bundle (scripts/bundle.sh)
+# nothing is built.
 #   scripts/orin.sh                      every step, into orin-results/
 #   scripts/orin.sh -o FOLDER STEP ...   some of the steps: conformance vit bev lidar energy report
 #   scripts/orin.sh --seconds N ...      takes at most N seconds, not 1800; the steps share them
@@ -60,11 +60,11 @@ mib_of() { awk -v key="$1:" '$1 == key { print int($2 / 1024) }' "$machine/proc/
 
 # The chip, the release, and the memory that is free.
 look_at_board() {
-  local chip release
+  local chip old=
   chip=$(tr '\0' '\n' 2>/dev/null <"$machine/proc/device-tree/compatible" |
     grep -o 'tegra[0-9]*' | head -1 || true)
-  release=$(sed -n '1s/^# R\([0-9]*\).*/\1/p' "$machine/etc/nv_tegra_release" 2>/dev/null || true)
-  [[ -n $chip || -n $release ]] ||
+  if jetpack_is_old >"$work/old"; then old=$(<"$work/old"); fi
+  [[ -n $chip || -n $jetson_release ]] ||
     stop "no Jetson: it has neither /proc/device-tree/compatible of a Tegra nor" \
       "/etc/nv_tegra_release; for another machine with a GPU: scripts/device.sh"
   case $chip in
@@ -72,11 +72,8 @@ look_at_board() {
     tegra264) architecture=110 ;;
     *) stop "${chip:-a chip without a name}: attest knows Orin (tegra234) and Thor (tegra264)" ;;
   esac
-  if [[ -n $release ]] && ((release < 36)); then
-    stop "JetPack 5 or older (R$release): its g++ 9 has no C++20, and its CUDA is 11.4;" \
-      "install JetPack 6 or 7.2"
-  fi
-  [[ -n $release ]] || echo "release: not known: /etc/nv_tegra_release names none"
+  [[ -z $old ]] || stop "$old"
+  [[ -n $jetson_release ]] || echo "release: not known: /etc/nv_tegra_release names none"
   local free total reserve
   free=$(mib_of MemAvailable) total=$(mib_of MemTotal)
   [[ $free =~ ^[0-9]+$ && $total =~ ^[0-9]+$ ]] ||
@@ -111,7 +108,7 @@ prepare() {
 # In a source tree: sets up and builds, in the time that is left. A build that is cut short goes on
 # at the next call.
 build() {
-  local nvcc jobs tree=$root/build/release
+  local nvcc jobs tree=$root/build/aarch64-native
   local cuda=(-DATTEST_CUDA=on -DATTEST_CUDA_ARCHITECTURES=$architecture)
   nvcc=$(command -v nvcc || echo "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc")
   [[ -x $nvcc ]] ||
@@ -127,13 +124,13 @@ build() {
   jobs=$((usable_mib / 1536))
   jobs=$((jobs < 1 ? 1 : jobs < $(nproc) ? jobs : $(nproc)))
   export PATH=${nvcc%/*}:$PATH
-  # scripts/run.sh, or a developer, may have configured this tree without CUDA.
+  # A developer may have configured this tree without CUDA.
   if [[ -e $tree/build.ninja ]]; then
     prepare 'configured' cmake -S "$root" -B "$tree" "${cuda[@]}" ||
       stop "cmake failed: it says above why"
   else
     cd "$root"
-    prepare 'configured' cmake --preset release -DATTEST_TESTS=OFF "${cuda[@]}" ||
+    prepare 'configured' cmake --preset aarch64-native -DATTEST_TESTS=OFF "${cuda[@]}" ||
       stop "cmake failed: it says above why"
     cd - >/dev/null
   fi
@@ -161,7 +158,7 @@ if [[ -n $bundle ]]; then
 fi
 attest=$root/bin/attest
 if [[ ! -e $attest ]]; then
-  attest=$root/build/release/bin/attest
+  attest=$root/build/aarch64-native/bin/attest
   build
 fi
 timeout 30 "$attest" --version >/dev/null 2>&1 ||

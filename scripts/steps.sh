@@ -1,5 +1,5 @@
-# What device.sh and orin.sh share: steps that have a time limit, and what they say of records.
-# It is sourced. The script that does so has set
+# What device.sh and orin.sh share: steps that have a time limit, and what they say of records; and
+# what orin.sh says of an old JetPack. It is sourced. A script that has steps has set
 #   seconds    that it may take, counted from when SECONDS was 0
 #   last       the seconds of them that are kept for its last step
 #   parts, all_parts   of the time, by step; their sum over the steps that were asked for
@@ -32,6 +32,18 @@ left() {
 
 # is_seconds TEXT: whether it is a number of seconds that a script may take.
 is_seconds() { [[ $1 =~ ^[1-9][0-9]*$ ]]; }
+
+# jetpack_is_old: whether the machine is a Jetson with a JetPack that attest does not support. It
+# says why, and what would be needed. Sets jetson_release, such as 36; nothing where it is not
+# known. The board's files lie where attest looks for them, too.
+jetpack_is_old() {
+  local file=${ATTEST_MACHINE_ROOT:-}/etc/nv_tegra_release
+  jetson_release=$(sed -n '1s/^# R\([0-9]*\).*/\1/p' "$file" 2>/dev/null || true)
+  [[ -n $jetson_release ]] && ((jetson_release < 36)) || return 1
+  echo "JetPack 5 or older (R$jetson_release) is not supported: its g++ 9 has no C++20, its CUDA" \
+    "11.4 no cudaLaunchKernelEx; install JetPack 6 or 7.2. To stay, one would need g++ 11 and" \
+    "CMake 3.22 or newer, CUDA 11.8, and Highway and fmt of Ubuntu 22.04: nobody has tried"
+}
 
 failed=() unfinished=()
 again=  # behind "it was killed": what helps

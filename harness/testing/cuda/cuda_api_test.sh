@@ -8,8 +8,8 @@ source=$1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# What there is from 12.2 to 13.2, by the CUDA Runtime API reference. Enter a name here only after
-# both references have it.
+# What the headers of CUDA 12.2 and of 13.2 have. PyPI has both: nvidia-cuda-runtime-cu12==12.2.140
+# and nvidia-cuda-runtime==13.2.86. Enter a name here only after both have it.
 known='cudaDataType cudaDevAttrComputeCapabilityMajor cudaDevAttrComputeCapabilityMinor
 cudaDevAttrL2CacheSize
 cudaDevAttrMaxSharedMemoryPerBlockOptin cudaDevAttrMultiProcessorCount cudaDeviceAttr

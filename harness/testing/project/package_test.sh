@@ -4,7 +4,7 @@
 # usage: package_test.sh BUILD_DIR CPACK      exit code 77 (skipped): the program is not built
 set -euo pipefail
 build=$1 cpack=$2
-newest=(GLIBC_2.35 GLIBCXX_3.4.30)  # of Ubuntu 22.04
+. "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/symbols.sh"
 [[ -x $build/bin/attest ]] || { echo "bin/attest has not been built"; exit 77; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -28,12 +28,11 @@ for program in "$package/bin/attest" "$package/libexec/attest/attest-worker" "$a
 done
 mapfile -t files < <(find "$package" -type f \( -name '*.so*' -o -path '*/bin/*' -o \
   -path '*/libexec/*' \))
-for limit in "${newest[@]}"; do
-  needs=$(objdump -T "${files[@]}" 2>/dev/null | grep '\*UND\*' |
-    grep -o "${limit%%_*}_[0-9.]*" | sort -Vu | tail -1)
+for limit in "${ubuntu_22_04[@]}"; do
+  needs=$(newest_symbol "${limit%%_*}" "${files[@]}")
   echo "${#files[@]} files need $needs"
-  [[ $(printf '%s\n' "$needs" "$limit" | sort -V | tail -1) == "$limit" ]] ||
-    die "Ubuntu 22.04 has $limit only"
+  if newer_than "$limit" "${files[@]}"; then die "Ubuntu 22.04 has $limit only"; fi
+  newer_than "${limit%%_*}_1" "${files[@]}" >/dev/null || die "it sees no symbol that is too new"
 done
 
 clean "$package/bin/attest" run smoke --impl naive --case softmax/dense --dtype f32 --judge-only |
