@@ -34,16 +34,22 @@ TEST_F(SuiteSchema, RefusesWhatTheReaderRefuses) {
     {"name": "a/b", "operation": "softmax", "dtypes": ["f32"], "seq_len_q": 8, "head_dim": 8,
      "bias": "f32[1,1,8,8]", "q.order": "0123"},
     {"name": "a/c", "operation": "softmax", "dtypes": ["f32"], "seq_len_q": "0.5k", "head_dim": 8,
-     "bias": "[1,1,1,0.5k]", "window_left": "1K"}], "budget": "50ms"})");
+     "bias": "[1,1,1,0.5k]", "window_left": "1K"}], "budget": "50ms",
+    "misses": [{"why": "w", "cases": {"a/b": ["nan/k"]}}]})");
   ASSERT_TRUE(accepts(good));
   EXPECT_NO_THROW(parse_suite(good.dump(), "good.json"));
   auto refused = [this](const json& bad) {
     EXPECT_FALSE(accepts(bad)) << bad;
     EXPECT_ANY_THROW(parse_suite(bad.dump(), "bad.json")) << bad;
   };
-  for (const char* keys : {R"({"cases": []})", R"({"summary": ""})", R"({"case": 1})",
-                           R"({"budget": 0})", R"({"budget": "1 day"})", R"({"name": "a b"})",
-                           R"({"defaults": {"name": "a"}})", R"({"defaults": {"head_dims": 1}})"}) {
+  for (const char* keys :
+       {R"({"cases": []})", R"({"summary": ""})", R"({"case": 1})", R"({"budget": 0})",
+        R"({"budget": "1 day"})", R"({"name": "a b"})", R"({"defaults": {"name": "a"}})",
+        R"({"defaults": {"misses": {"nan/k": "why"}}})", R"({"misses": []})",
+        R"({"misses": [{"why": "w", "cases": {"a/b": "nan/k"}}]})",
+        R"({"misses": [{"why": "w", "cases": {}}]})",
+        R"({"misses": [{"why": "", "cases": {"a/b": ["nan/k"]}}]})",
+        R"({"defaults": {"head_dims": 1}})"}) {
     auto bad = good;
     bad.update(json::parse(keys));
     refused(bad);
@@ -53,7 +59,8 @@ TEST_F(SuiteSchema, RefusesWhatTheReaderRefuses) {
         R"({"seq_len_q": "token"})", R"({"dtypes": ["i32"]})", R"({"dtypes": "f32"})",
         R"({"quick": 1})", R"({"mask": [0]})", R"({"causal": "bottom"})", R"({"q.order": "01 2"})",
         R"({"impls": "naive"})", R"({"fills": "huge"})", R"({"misses": ["rise/*"]})",
-        R"({"misses": {}})", R"({"misses": {"rise/*": ""}})", R"({"softcap": "much"})"}) {
+        R"({"misses": {}})", R"({"misses": {"rise/*": ""}})", R"({"misses": false})",
+        R"({"softcap": "much"})"}) {
     auto bad = good;
     bad["cases"][0].update(json::parse(keys));
     refused(bad);

@@ -16,8 +16,7 @@ std::vector<std::string> fills_of(const Case& one, const Problem& problem) {
 EventLedger::Missed EventLedger::add(const Case& one, const EventSurvey& survey) {
   Missed missed;
   auto used = [&](const Excuse& excuse) -> bool& {
-    return excuse.shared ? shared_[one.suite + ": " + excuse.glob]
-                         : own_[one.suite + "/" + one.name + ": " + excuse.glob];
+    return used_[one.suite + "/" + one.name + ": " + excuse.glob];
   };
   for (const Excuse& excuse : one.misses) used(excuse);  // noted, used or not
   for (std::string& name : survey.missed()) {
@@ -34,12 +33,10 @@ EventLedger::Missed EventLedger::add(const Case& one, const EventSurvey& survey)
   return missed;
 }
 
-std::vector<std::string> EventLedger::stale(bool whole) const {
+std::vector<std::string> EventLedger::stale() const {
   std::vector<std::string> globs;
-  for (const auto& [glob, used] : own_)
+  for (const auto& [glob, used] : used_)
     if (!used) globs.push_back(glob);
-  for (const auto& [glob, used] : shared_)
-    if (whole && !used) globs.push_back(glob);
   return globs;
 }
 

@@ -22,13 +22,11 @@ class EventLedger {
   };
   /// Adds one problem of a case. Returns the events that it misses.
   Missed add(const Case& one, const EventSurvey& survey);
-  /// The excuses that no longer excuse anything: "case: glob" for those of the added cases, "suite:
-  /// glob" for those of a suite's defaults. The latter only if `whole`: all cases of the suite were
-  /// added.
-  std::vector<std::string> stale(bool whole) const;
+  /// The excuses of the added cases that excuse nothing: "suite/case: glob".
+  std::vector<std::string> stale() const;
 
  private:
-  std::map<std::string, bool> own_, shared_;  // from excuse to whether it excused an event
+  std::map<std::string, bool> used_;  // from excuse to whether it excused an event
 };
 
 }  // namespace attest::core

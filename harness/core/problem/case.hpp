@@ -27,7 +27,7 @@ struct Word {
 /// Why the inputs of a case may miss the events (NumericEvent) that a glob matches.
 struct Excuse {
   std::string glob, why;
-  bool shared = false;  // from the suite's defaults: it need not match an event of this case
+  bool shared = false;  // from the suite's `misses`, which excuses several cases at once
 };
 
 struct Case {

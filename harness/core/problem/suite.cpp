@@ -24,14 +24,15 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kMostCases = 4096, kMostEntries = 16, kLongestName = 80, kLongestText = 400;
-constexpr size_t kMostExcuses = 64, kMostScalings = 64;
+constexpr size_t kMostExcuses = 64, kMostScalings = 64;  // kMostExcuses: of a case, of a suite
 constexpr double kMostBudget_s = 3600;
 constexpr std::string_view kSizeField = "seq_len";
 // Keys of a case that are no words of a spec line.
 const std::vector<std::string> kCaseKeys{"name",   "operation", "dtypes", "quick", "inputs",
                                          "source", "note",      "impls",  "fills", "misses"};
-const std::vector<std::string> kSuiteKeys{"name",     "summary", "budget",
-                                          "defaults", "cases",   "scaling"};
+const std::vector<std::string> kSuiteKeys{"name",  "summary", "budget", "defaults",
+                                          "cases", "scaling", "misses"};
+const std::vector<std::string> kSharedExcuseKeys{"why", "cases"};
 // Keys of an entry of `scaling` that are no keys of a case, and keys of a case that it lacks.
 const std::vector<std::string> kScalingKeys{"over", "threads", "deadline", "memory"};
 constexpr const char* kCaseKeysOnly[] = {"inputs", "misses"};
@@ -109,11 +110,11 @@ std::vector<std::string> list_of(const Place& place, const json& object, const s
 
 std::vector<Excuse> misses_of(const Place& place, const json& object) {
   const auto at = object.find("misses");
-  if (at == object.end() || *at == false) return {};
+  if (at == object.end()) return {};
   if (!at->is_object() || at->empty() || at->size() > kMostExcuses)
     place.fail("misses",
                "an object of globs of events and reasons, "
-               R"(e.g. {"rise/*/over_88": "one row"}, or false)");
+               R"(e.g. {"rise/*/over_88": "one row"})");
   std::vector<Excuse> misses;
   for (const auto& [glob, why] : at->items()) {
     const Place inner{fmt::format("{}: misses", place.text)};
@@ -279,7 +280,6 @@ Case read_case(const Place& file, const json& object, const std::string& suite, 
 json merged(const json& defaults, const json& object) {
   if (!object.is_object()) return object;
   json all = defaults;
-  all.erase("misses");  // those of both count
   all.update(object);
   return all;
 }
@@ -352,19 +352,41 @@ void read_scalings(const Place& file, const json& document, const json& defaults
   }
 }
 
-// Excuses of the defaults are every case's, behind its own; each has to be good for one case at
-// least.
-void share_misses(const Place& file, const json& defaults, const json& cases, Suite& suite) {
-  std::vector<Excuse> shared = misses_of({fmt::format("{}: defaults", file.text)}, defaults);
-  if (shared.empty()) return;
-  for (Excuse& excuse : shared) excuse.shared = true;
+// One entry of the suite's `misses`: adds its reason to the cases that it names, behind what they
+// say themselves.
+void share_excuse(const Place& place, const json& object, Suite& suite) {
+  constexpr const char* kExample = R"({"why": "one row", "cases": {"a/*": ["rise/16/*"]}})";
+  if (!object.is_object()) place.fail(fmt::format("must be an object, e.g. {}", kExample));
+  for (const auto& [key, value] : object.items())
+    if (!contains(kSharedExcuseKeys, key))
+      place.fail(
+          fmt::format("unknown key {}{}", in_quotes(key), did_you_mean(key, kSharedExcuseKeys)));
+  const std::string why = text_of(place, object, "why", true);
+  const auto globs = object.find("cases");
+  if (globs == object.end() || !globs->is_object() || globs->empty())
+    place.fail("cases", fmt::format("an object of cases and their events, e.g. {}", kExample));
   std::vector<std::string> names;
-  for (size_t n = 0; n < suite.cases.size(); ++n) {
-    if (cases[n].contains("misses") && cases[n].at("misses") == false) continue;
-    std::ranges::copy(shared, std::back_inserter(suite.cases[n].misses));
-    std::ranges::move(events_of(suite.cases[n]), std::back_inserter(names));
+  for (const Case& one : suite.cases) names.push_back(one.name);
+  for (const auto& [glob, unused] : globs->items()) {
+    at(place, [&] { require_matches("cases:", {glob}, names); });
+    std::vector<Excuse> excuses;
+    for (const std::string& event : list_of(place, *globs, glob, "a list of globs of events"))
+      excuses.push_back({.glob = event, .why = why, .shared = true});
+    for (Case& one : suite.cases) {
+      if (!matches(one.name, {glob})) continue;
+      check_misses({fmt::format("{}: case '{}'", place.text, one.name)}, excuses, events_of(one));
+      std::ranges::copy(excuses, std::back_inserter(one.misses));
+    }
   }
-  check_misses({fmt::format("{}: defaults", file.text)}, shared, names);
+}
+
+void share_excuses(const Place& file, const json& document, Suite& suite) {
+  const auto list = document.find("misses");
+  if (list == document.end()) return;
+  if (!list->is_array() || list->empty() || list->size() > kMostExcuses)
+    file.fail("misses", fmt::format("a list of 1 to {} reasons", kMostExcuses));
+  for (size_t n = 0; n < list->size(); ++n)
+    share_excuse({fmt::format("{}: misses {}", file.text, n + 1)}, (*list)[n], suite);
 }
 
 }  // namespace
@@ -384,6 +406,8 @@ Suite parse_suite(std::string_view json_text, std::string_view file_name) {
   const json defaults = document.value("defaults", json::object());
   if (!defaults.is_object()) file.fail("defaults", "an object with keys of a case");
   if (defaults.contains("name")) file.fail("defaults: name: must stand in each case");
+  if (defaults.contains("misses"))
+    file.fail("defaults: misses: must stand in a case, or for several cases beside defaults");
   read_scalings(file, document, defaults, suite);
   const auto cases = document.find("cases");
   if (cases == document.end() && !suite.scaling.empty()) return suite;
@@ -397,7 +421,7 @@ Suite parse_suite(std::string_view json_text, std::string_view file_name) {
       file.fail(fmt::format("case '{}': that name is taken by a case before it",
                             suite.cases.back().name));
   }
-  share_misses(file, defaults, *cases, suite);
+  share_excuses(file, document, suite);
   return suite;
 }
 

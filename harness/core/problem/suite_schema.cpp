@@ -30,7 +30,10 @@ constexpr const char* kFrame = R"({
       "description": "timed runs for each implementation and problem: seconds, or \"50ms\""
     },
     "defaults": {
-      "allOf": [{"$ref": "#/definitions/case"}, {"not": {"required": ["name"]}}],
+      "allOf": [
+        {"$ref": "#/definitions/case"},
+        {"not": {"anyOf": [{"required": ["name"]}, {"required": ["misses"]}]}}
+      ],
       "description": "keys that every case has unless it has its own; false removes one"
     },
     "cases": {
@@ -41,6 +44,20 @@ constexpr const char* kFrame = R"({
       "type": "array", "minItems": 1, "maxItems": 64,
       "items": {"allOf": [{"$ref": "#/definitions/sweep"}, {"required": ["name", "over"]}]},
       "description": "problems at many sizes, for attest scale"
+    },
+    "misses": {
+      "type": "array", "minItems": 1, "maxItems": 64,
+      "items": {
+        "type": "object", "additionalProperties": false, "required": ["why", "cases"],
+        "properties": {
+          "why": {"$ref": "#/definitions/text"},
+          "cases": {
+            "type": "object", "minProperties": 1,
+            "additionalProperties": {"$ref": "#/definitions/texts"}
+          }
+        }
+      },
+      "description": "reasons that several cases share; for each glob of cases, globs of events"
     }
   },
   "definitions": {
@@ -107,13 +124,8 @@ constexpr const char* kCaseSchema = R"({
     "description": "one of the few cases of run --quick, for two cores; a list: some of its dtypes"
   },
   "misses": {
-    "anyOf": [
-      {
-        "type": "object", "minProperties": 1, "maxProperties": 64,
-        "additionalProperties": {"$ref": "#/definitions/text"}
-      },
-      {"const": false}
-    ],
+    "type": "object", "minProperties": 1, "maxProperties": 64,
+    "additionalProperties": {"$ref": "#/definitions/text"},
     "description": "globs of events that its inputs do not have, each with the reason"
   },
   "causal": {

@@ -106,35 +106,46 @@ TEST(Suite, TokensStandForTheirCount) {
                    .sized_by_tokens());
 }
 
-TEST(Suite, MissesOfTheDefaultsAreEveryCases) {
-  const auto parsed = [](const std::string& defaults, const std::string& cases) {
-    return parse_suite(
-        R"({"name": "s", "summary": "x", "defaults": {
-            "operation": "softmax", "dtypes": ["f32"], "head_dim": 8, "misses": )" +
-            defaults + R"(}, "cases": [)" + cases + "]}",
-        "x.json");
+TEST(Suite, AReasonIsGivenToSeveralCasesAtOnce) {
+  const auto with_misses = [](const std::string& misses, const std::string& defaults = "") {
+    return R"({"name": "s", "summary": "x", "defaults": {
+            "operation": "softmax", "dtypes": ["f32"], "head_dim": 8)" +
+           defaults + R"(}, "cases": [{"name": "long/a", "seq_len_q": 40},
+         {"name": "long/b", "seq_len_q": 40, "misses": {"distinct": "own"}},
+         {"name": "short", "seq_len_q": 4}], "misses": )" +
+           misses + "}";
   };
-  const Suite suite = parsed(R"({"rise/*": "shared"})",
-                             R"({"name": "a", "seq_len_q": 40},
-         {"name": "b", "seq_len_q": 40, "misses": {"distinct": "own"}},
-         {"name": "c", "seq_len_q": 40, "misses": false},
-         {"name": "d", "seq_len_q": 4})");
+  const Suite suite =
+      parse_suite(with_misses(R"([{"why": "w", "cases": {"long/*": ["rise/16/*", "lane/*"]}},
+                     {"why": "x", "cases": {"short": ["nan/q"], "long/b": ["nan/v"]}}])"),
+                  "x.json");
   auto said = [&](size_t n) {
     std::string text;
     for (const Excuse& excuse : suite.cases[n].misses)
-      text += excuse.glob + (excuse.shared ? " (shared) " : " ");
+      text += excuse.glob + "=" + excuse.why + (excuse.shared ? " (shared) " : " ");
     return text;
   };
-  EXPECT_EQ(said(0), "rise/* (shared) ");
-  EXPECT_EQ(said(1), "distinct rise/* (shared) ");
-  EXPECT_EQ(said(2), "");
-  EXPECT_EQ(said(3), "rise/* (shared) ");  // it has no tiles to rise in, and need not
-  try {
-    parsed(R"({"rise/*": "shared"})", R"({"name": "d", "seq_len_q": 4})");
-    ADD_FAILURE() << "no case has such an event";
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("x.json: defaults: misses: rise/*: matches none of:"));
-  }
+  EXPECT_EQ(said(0), "rise/16/*=w (shared) lane/*=w (shared) ");
+  EXPECT_EQ(said(1), "distinct=own rise/16/*=w (shared) lane/*=w (shared) nan/v=x (shared) ");
+  EXPECT_EQ(said(2), "nan/q=x (shared) ");
+  const std::pair<const char*, const char*> wrong[] = {
+      {"{}", "x.json: misses: must be a list of 1 to 64 reasons"},
+      {R"(["rise/*"])", "x.json: misses 1: must be an object"},
+      {R"([{"why": "w"}])", "misses 1: cases: must be an object of cases and their events"},
+      {R"([{"why": "w", "cases": {}}])", "misses 1: cases: must be an object"},
+      {R"([{"cases": {"short": ["nan/k"]}}])", "misses 1: has no why"},
+      {R"([{"why": "w", "cases": {"short": "nan/k"}}])",
+       "misses 1: short: must be a list of globs of events"},
+      {R"([{"why": "w", "case": {"short": ["nan/k"]}}])", "did you mean 'cases'?"},
+      {R"([{"why": "w", "cases": {"shrt": ["nan/k"]}}])",
+       "misses 1: cases: shrt: matches none of: long/a"},
+      {R"([{"why": "w", "cases": {"*": ["rise/*"]}}])",
+       "x.json: misses 1: case 'short': misses: rise/*: matches none of:"},
+  };
+  for (const auto& [misses, message] : wrong)
+    EXPECT_THAT(suite_error(with_misses(misses)), HasSubstr(message)) << misses;
+  EXPECT_THAT(suite_error(with_misses("[]", R"(, "misses": {"nan/k": "w"})")),
+              HasSubstr("defaults: misses: must stand in a case, or"));
 }
 
 TEST(Suite, ErrorsNameFileCaseKeyAndWhatWouldBeRight) {

@@ -58,7 +58,7 @@ class WildValues {
       if (p_.softcap > 0 && !end_rows(problem_, geometry_, *b).empty())
         write_nan_keys_at_ends(problem_, tensors_, geometry_, longest_);
       else
-        write_key(ATTEST_K, *b, 0, geometry_.length_kv(*b) * 3 / 4, 0, kNan);
+        write_key(ATTEST_K, *b, 0, spoilt_key(*b), 0, kNan);
     }
     const auto [nan_query, nan_bias, infinite_bias, infinite_query] =
         marked_places(geometry_.length_q(longest_));
@@ -92,11 +92,17 @@ class WildValues {
   // times infinity is NaN.
   bool weights_stay() const { return p_.shift_bias == 0 && !tensors_[ATTEST_ALIBI_SLOPES]; }
 
+  // Of the keys that some row has in its interval.
+  int64_t spoilt_key(int64_t b) const {
+    return geometry_.length_q(b) > 0 ? geometry_.keys(b, geometry_.length_q(b) - 1).end * 3 / 4 : 0;
+  }
+
   // Of which key head 0 may be NaN: others are left to see what is not.
   std::optional<int64_t> spoilt_sequence() const {
-    const bool band =
-        p_.window_left >= 0 || p_.window_right >= 0 || p_.patch_size > 0 || p_.grid_height > 0;
-    if (p_.num_kv_heads > 1 || band) return longest_;
+    const int64_t rows = geometry_.length_q(longest_), key = spoilt_key(longest_);
+    const bool some_do_not = rows > 0 && !(geometry_.keys(longest_, 0).contains(key) &&
+                                           geometry_.keys(longest_, rows - 1).contains(key));
+    if (p_.num_kv_heads > 1 || some_do_not) return longest_;
     for (int64_t b = 0; b < geometry_.batch(); ++b)
       if (b != longest_ && geometry_.length_kv(b) > 0 && geometry_.length_q(b) > 0) return b;
     return std::nullopt;
@@ -105,7 +111,9 @@ class WildValues {
   // At that place or the next one that masks leave visible.
   void write_key(int32_t role, int64_t b, int64_t head, int64_t place, int64_t channel,
                  double value) {
-    const int64_t row = geometry_.length_q(b) / 2;
+    const int64_t rows = geometry_.length_q(b);
+    const bool early = geometry_.keys(b, rows / 2).contains(place);
+    const int64_t row = early ? rows / 2 : std::max<int64_t>(rows - 1, 0);
     const int64_t query_head = head * (p_.num_heads / p_.num_kv_heads);
     const Interval seen = geometry_.keys(b, row);
     int64_t j = place;
