@@ -34,7 +34,7 @@ struct WindowCpu {
   const attest_problem& problem;
 
   /// How the work and the workspace are cut: [relative bias of all heads][places in it][its pair
-  /// tables] [thread: order, regions, scratch] ...
+  /// tables] [thread: two orders, regions, scratch] ...
   struct Plan {
     int64_t
         window;  // queries that see one another: a patch, a grid window; else the whole sequence
@@ -68,7 +68,7 @@ struct WindowCpu {
     w.table_bytes = round_up(4 * p.num_heads * w.window * w.table_row);
     w.list_bytes = w.place_bytes;
     w.scratch_bytes = Tiles::kernel().scratch_bytes(p.head_dim, p.head_dim_v, w.group);
-    w.thread_bytes = 2 * w.list_bytes + w.scratch_bytes;
+    w.thread_bytes = 3 * w.list_bytes + w.scratch_bytes;
     w.workspace_bytes = w.rel_bytes + w.place_bytes + w.table_bytes +
                         static_cast<size_t>(problem.threads) * w.thread_bytes;
     return w;
@@ -134,10 +134,13 @@ struct WindowCpu {
       const impls::Lengths n = impls::lengths(problem, data, b);
       impls::Slice slice = impls::softmax_slice(problem, data, b, h, n);
       const impls::Range part{group * w.group, std::min((group + 1) * w.group, w.window)};
-      void* const scratch = own + 2 * w.list_bytes;
+      void* const scratch = own + 3 * w.list_bytes;
       if (p.grid_height > 0) {
         int32_t* const order = reinterpret_cast<int32_t*>(own);
         int32_t* const region = reinterpret_cast<int32_t*>(own + w.list_bytes);
+        impls::Slice next = slice;
+        look_ahead(w, task, reinterpret_cast<int32_t*>(own + 2 * w.list_bytes), region, slice,
+                   next);
         list_window(window, order, region);
         slice.order = order;
         slice.pairs_of_rows = true;
@@ -158,6 +161,21 @@ struct WindowCpu {
                       b * problem.tensor[ATTEST_ORDER].stride[0];
       attend_places(slice, n, window * w.window, part, w.window, scratch);
     });
+  }
+
+  /// Lets the window be fetched that the thread of a grid's task is likely to attend to next: tasks
+  /// are taken last first, one a thread. `next`: its slice; `order` and `region`: room for its
+  /// lists.
+  void look_ahead(const Plan& w, int64_t task, int32_t* order, int32_t* region, impls::Slice& slice,
+                  impls::Slice& next) const {
+    const int64_t before = task % (w.windows * w.groups) - problem.threads;
+    if (before < 0 || before / w.groups == (before + problem.threads) / w.groups) return;
+    list_window(before / w.groups, order, region);
+    next.order = order;
+    slice.next = &next;
+    slice.next_keys = {0, w.window};
+    slice.next_queries = {before % w.groups * w.group,
+                          std::min((before % w.groups + 1) * w.group, w.window)};
   }
 
   /// Bands and patches: queries first + part of one (batch, head), where a patch starts at `first`.

@@ -261,24 +261,38 @@ inline void load_pair_terms(const Slice& s, const Block& b, int64_t j, int64_t c
 struct Ahead {
   struct Rows {
     const char* next;
+    const int32_t* order;                // which rows, from `next` on; null: one after another
     int64_t stride, bytes, count, step;  // stride, bytes: of a row; step: rows a call
   };
-  Rows rows[3] = {};
+  Rows rows[4] = {};
   int64_t used = 0;
 
   template <class T>
-  void add(const void* data, int64_t stride, Range range, int64_t depth, int64_t calls) {
+  void add(const void* data, int64_t stride, const int32_t* order, Range range, int64_t depth,
+           int64_t calls) {
     constexpr int64_t size = sizeof(T);
     const int64_t count = std::max<int64_t>(0, range.end - range.begin);
-    rows[used++] = {static_cast<const char*>(data) + range.begin * stride * size, stride * size,
-                    depth * size, count, (count + calls - 1) / calls};
+    const int64_t first = order != nullptr ? 0 : range.begin;
+    rows[used++] = {static_cast<const char*>(data) + first * stride * size,
+                    order != nullptr ? order + range.begin : nullptr,
+                    stride * size,
+                    depth * size,
+                    count,
+                    (count + calls - 1) / calls};
   }
   void fetch() {
-    for (Rows& x : rows) {
+    for (int64_t i = 0; i < used; ++i) {
+      Rows& x = rows[i];
       int64_t n = std::min(x.step, x.count);
-      for (x.count -= n; n > 0; --n, x.next += x.stride)
-        for (int64_t at = 0; at < x.bytes; at += 64) __builtin_prefetch(x.next + at, 0, 2);
+      x.count -= n;
+      if (x.order == nullptr)
+        for (; n > 0; --n, x.next += x.stride) fetch_row(x.next, x.bytes);
+      else
+        for (; n > 0; --n) fetch_row(x.next + *x.order++ * x.stride, x.bytes);
     }
+  }
+  static void fetch_row(const char* row, int64_t bytes) {
+    for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(row + at, 0, 2);
   }
 };
 
@@ -380,18 +394,21 @@ inline bool crosses_edge(const Slice& s, const Block& b, Range keys) {
 }
 
 /// What to fetch in `calls` calls while blocks attend to the keys before `rest`: the tile after
-/// them, else the queries and the first tile of the slice that comes next.
+/// them, else the queries and the first tile of the slice that comes next, and rows of O in an
+/// order.
 template <class T>
-Ahead look_ahead(const Slice& s, Range rest, int64_t tile_keys, int64_t calls) {
+Ahead look_ahead(const Slice& s, Range queries, Range rest, int64_t tile_keys, int64_t calls) {
   const bool last = rest.begin >= rest.end;
   const Slice* const from = last ? s.next : &s;
   Ahead ahead;
-  if (from == nullptr || from->order != nullptr || from->pages != nullptr) return ahead;
+  if (last && s.order != nullptr)
+    ahead.add<T>(s.o, s.o_stride, s.order, queries, s.head_dim_v, calls);
+  if (from == nullptr || from->pages != nullptr) return ahead;
   if (last) rest = s.next_keys;
   rest.end = std::min(rest.end, rest.begin + tile_keys);
-  ahead.add<T>(from->k, from->k_stride, rest, s.head_dim, calls);
-  ahead.add<T>(from->v, from->v_stride, rest, s.head_dim_v, calls);
-  if (last) ahead.add<T>(from->q, from->q_stride, s.next_queries, s.head_dim, calls);
+  ahead.add<T>(from->k, from->k_stride, from->order, rest, s.head_dim, calls);
+  ahead.add<T>(from->v, from->v_stride, from->order, rest, s.head_dim_v, calls);
+  if (last) ahead.add<T>(from->q, from->q_stride, from->order, s.next_queries, s.head_dim, calls);
   return ahead;
 }
 
@@ -416,7 +433,8 @@ void attend_tiles(const Slice& s, Range queries, Range all, void* memory) {
     const Range part{std::max(at, keys.begin), std::min(at + step, keys.end)};
     auto tile = kernel.template load_tile<T>(Kernel::kWholeTiles ? whole : part, scratch);
     const int64_t calls = blocks * (tile.keys.end - tile.keys.begin) / Kernel::kFetchKeys;
-    Ahead ahead = look_ahead<T>(s, {at + step, keys.end}, step, std::max<int64_t>(1, calls));
+    Ahead ahead =
+        look_ahead<T>(s, queries, {at + step, keys.end}, step, std::max<int64_t>(1, calls));
     for (int64_t n = 0; n < blocks; ++n) {
       const Block& b = scratch.blocks[n];
       const Range seen{std::max(tile.keys.begin, b.keys.begin),
