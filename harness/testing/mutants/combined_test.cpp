@@ -115,6 +115,18 @@ TEST(FewQueries, ShowNanAndInfinitiesLostInEndTiles) {
                "step_inf_value_cut_first_tile_t64", "step_inf_value_cut_last_tile_t16"});
 }
 
+// All heads share one key head, and every row sees nearly all keys: a NaN of K is in a sequence of
+// its own, since it spoils all rows of it.
+TEST(OneKeyHead, ShowsNanAndInfinitiesToRowsWithoutANan) {
+  Combined::try_spec(
+      "softmax dtype=f16 batch=2 num_heads=8 num_kv_heads=1 seq_len_q=51 seq_len_kv=867 "
+      "head_dim=64 window_right=0 diagonal=1",
+      {"step_nan_score_dropped_first_tile_t16", "step_nan_score_dropped_last_tile_t64",
+       "step_inf_score_hidden_first_tile_t64", "step_inf_score_hidden_last_tile_t16",
+       "step_minus_inf_score_nan_first_tile_t16", "step_nan_value_zero_last_tile_t64",
+       "step_inf_value_cut_first_tile_t64"});
+}
+
 const Kind kFewRows[] = {
     {"one_query",
      "softmax dtype=f16 num_heads=32 num_kv_heads=4 head_dim=32 seq_len_q=1 seq_len_kv=515 "
