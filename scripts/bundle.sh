@@ -4,34 +4,53 @@
 # inside the plugins; the driver is the machine's own.
 #   scripts/bundle.sh                          for sm_90a, into build/bundle
 #   scripts/bundle.sh --arch 87 -o FOLDER      for another architecture, as nvcc names it
+#   scripts/bundle.sh --target orin            for a Jetson Orin under JetPack 7.2, on x86-64 too:
+#                                              there it needs CUDA 13, and what aarch64.sh sets up
 #   scripts/bundle.sh --from BUILD -o FOLDER   from a build tree that is there already
 #   scripts/bundle.sh --no-sanitizer           without compute-sanitizer, which takes 40 MiB
 # On that machine: FOLDER/scripts/device.sh; on a Jetson board: FOLDER/scripts/orin.sh
-# Exit codes: 0; 1 if the bundle is larger than 60 MiB or needs a glibc newer than 2.39; 4 if set-up
-# or build fails; 64 for wrong arguments.
+# Exit codes: 0; 1 if the bundle is larger than 60 MiB, needs a glibc newer than 2.39 (built on
+# x86-64 for Orin: a glibc or libstdc++ newer than that of Ubuntu 22.04), or does not start; 3 if a
+# bundle for Orin lacks implementations for its GPU, which are named; 4 if set-up or build fails, or
+# if what it needs for the board is not to be had, which is named; 64 for wrong arguments.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-architecture=90a build= folder=$root/build/bundle with_sanitizer=yes
+. "$root/scripts/steps.sh"
+. "$root/scripts/symbols.sh"
+architecture=90a target= build= folder= with_sanitizer=yes
 packages=$root/build/cuda-packages
-most_mib=60 newest_glibc=2.39
+most_mib=60 limits=(GLIBC_2.39)
 while (($#)); do
   case $1 in
-    --arch | --from | -o)
+    --arch | --target | --from | -o)
       [[ -n ${2:-} ]] || { echo "bundle.sh: $1 needs a value" >&2; exit 64; } ;;
   esac
   case $1 in
     -h | --help) sed -n '2,/^set /{/^set /!s/^# \{0,1\}//p}' "$0"; exit 0 ;;
     --arch) architecture=$2; shift ;;
+    --target)
+      [[ $2 == orin ]] || { echo "bundle.sh: --target $2: orin is known" >&2; exit 64; }
+      target=orin with_sanitizer=no
+      shift ;;
     --from) build=$2; shift ;;
     -o) folder=$2; shift ;;
     --no-sanitizer) with_sanitizer=no ;;
     *)
-      echo "bundle.sh: $1: unknown; known: --arch ARCHITECTURE, --from BUILD, -o FOLDER," \
-        "--no-sanitizer" >&2
+      echo "bundle.sh: $1: unknown; known: --arch ARCHITECTURE, --target orin, --from BUILD," \
+        "-o FOLDER, --no-sanitizer" >&2
       exit 64 ;;
   esac
   shift
 done
+folder=${folder:-$root/build/bundle${target:+-$target}}
+cross=
+if [[ $target == orin ]]; then
+  architecture=87
+  if [[ $(uname -m) != aarch64 ]]; then
+    cross=yes limits=("${ubuntu_22_04[@]}")
+  fi
+fi
+if jetpack_is_old >&2; then exit 4; fi
 
 marker=$folder/.attest-bundle
 if [[ -e $folder && ! -e $marker && -n $(ls -A "$folder") ]]; then
@@ -43,18 +62,34 @@ if [[ -z $build ]]; then
   nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
   [[ -x $nvcc ]] ||
     { echo "bundle.sh: nvcc is not in PATH nor in /usr/local/cuda/bin" >&2; exit 4; }
-  if ! "$nvcc" --list-gpu-code | grep -qx "sm_${architecture%[af]}"; then
+  if ! grep -qx "sm_${architecture%[af]}" <("$nvcc" --list-gpu-code); then
     known=$("$nvcc" --list-gpu-code | tr -d 'sm_' | xargs)
     echo "bundle.sh: --arch $architecture: this nvcc knows $known, and 90a" >&2
     exit 64
   fi
-  build=$root/build/bundle-$architecture
-  bash "$root/scripts/setup.sh" || exit 4
+  build=$root/build/bundle-${target:+$target-}$architecture
+  bash "$root/scripts/setup.sh" ${cross:+--aarch64} || exit 4
   bash "$root/scripts/charts.sh" || echo "bundle.sh: goes on without charts in pages" >&2
   bash "$root/scripts/cuda_packages.sh" ||
     echo "bundle.sh: goes on without cudnn_cuda and compute-sanitizer" >&2
+  options=(-DATTEST_CUDA_MUTANTS=ON -DATTEST_CUDA_ARCHITECTURES="$architecture-real")
+  if [[ $target == orin ]]; then options=(-DATTEST_CUDA_ARCHITECTURES=87); fi  # SASS and PTX
+  if [[ $cross ]]; then
+    release=$("$nvcc" --version | sed -n 's/.*release \([0-9.]*\),.*/\1/p')
+    bash "$root/scripts/aarch64.sh" || exit 4
+    bash "$root/scripts/cuda_packages.sh" --arm64 "$release" || {
+      echo "bundle.sh: missing: libcudart_static.a and libcudadevrt.a of CUDA $release for 64-bit" \
+        "Arm; what helps: nvcc 13.0 or newer for JetPack 7.2; for JetPack 6, scripts/orin.sh in a" \
+        "source tree on the board, which has both" >&2
+      exit 4
+    }
+    options+=(--toolchain "$root/harness/cmake/aarch64.cmake" -DATTEST_WITH_ONNX=OFF
+      -DATTEST_WITH_ONEDNN=OFF)
+    # The compiler that JetPack 6 has, too.
+    if command -v aarch64-linux-gnu-g++-11 >/dev/null; then options+=(-DATTEST_AARCH64_GCC=-11); fi
+  fi
   (cd "$root" && cmake --preset release -B "$build" -DATTEST_TESTS=OFF -DATTEST_CUDA=on \
-    -DATTEST_CUDA_MUTANTS=ON -DATTEST_CUDA_ARCHITECTURES="$architecture-real") || exit 4
+    "${options[@]}") || exit 4
   cmake --build "$build" --parallel "$(nproc)" || exit 4
 fi
 [[ -e $build/cmake_install.cmake ]] ||
@@ -71,11 +106,17 @@ for records in "$root"/reports/published/device_*.jsonl; do
   if [[ -e $records ]]; then install -D -m 644 "$records" -t "$folder/reports/published"; fi
 done
 
+# Which CUDA a driver has to have, for orin.sh.
+sed -n 's/^set(CMAKE_CUDA_COMPILER_VERSION "\(.*\)")$/\1/p' \
+  "$build"/CMakeFiles/*/CMakeCUDACompiler.cmake >"$folder/cuda" 2>/dev/null || rm "$folder/cuda"
+
 # Programs look for libraries in lib*/attest/bundled first (harness/cmake/install.cmake). Those of
-# g++ are added: a machine with a GPU may have older ones.
+# g++ are added: a machine with a GPU may have older ones, but for an Orin with JetPack 6 or newer.
 cmake --install "$build" --strip --component libraries --prefix "$folder" >/dev/null || exit 4
-ldd "$folder/bin/attest" | awk '$1 ~ /^lib(stdc[+][+]|gcc_s)[.]so/ { print $3 }' |
-  xargs cp -L -t "$(find "$folder" -type d -path '*/attest/bundled')" || exit 4
+if [[ -z $target ]]; then
+  ldd "$folder/bin/attest" | awk '$1 ~ /^lib(stdc[+][+]|gcc_s)[.]so/ { print $3 }' |
+    xargs cp -L -t "$(find "$folder" -type d -path '*/attest/bundled')" || exit 4
+fi
 
 if [[ $with_sanitizer == yes && -d $packages/sanitizer ]]; then
   cp -r "$packages/sanitizer" "$folder/sanitizer"
@@ -84,14 +125,25 @@ fi
 # Only those who build against the library would need these.
 rm -rf "$folder/include" "$folder/lib/cmake" "$folder"/lib/*.a
 
-newest=$({ find "$folder" -type f -exec objdump -T {} + 2>/dev/null || true; } |
-  grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -1)
+mapfile -t files < <(find "$folder" -type f)
+newest=$(newest_symbol GLIBC "${files[@]}")
 mib=$(du -sm "$folder" | cut -f1)
 echo "$folder: $mib MiB, needs ${newest/GLIBC_/glibc } or newer;" \
-  "on a machine with a GPU: $(basename "$folder")/scripts/device.sh"
+  "on a machine with a GPU: $(basename "$folder")/scripts/${target:-device}.sh"
 if ((mib > most_mib)); then echo "bundle.sh: more than $most_mib MiB" >&2; exit 1; fi
-needed=$(printf '%s\n' "${newest#GLIBC_}" $newest_glibc | sort -V | tail -1)
-if [[ $needed != "$newest_glibc" ]]; then
-  echo "bundle.sh: needs a glibc newer than $newest_glibc" >&2
-  exit 1
-fi
+for limit in "${limits[@]}"; do
+  if newer=$(newer_than "$limit" "${files[@]}"); then
+    echo "bundle.sh: needs $newer, and $limit is the newest that such machines have" >&2
+    exit 1
+  fi
+done
+if [[ -z $target ]]; then exit 0; fi
+run=
+if [[ $cross ]]; then run=$root/build/arm64/run; fi
+said=$($run "$folder/bin/attest" --version 2>&1) ||
+  { echo "bundle.sh: $run $folder/bin/attest --version: $said" >&2; exit 1; }
+lacks=()
+for name in naive_cuda flash_cuda window_cuda linear_cuda cublas_cuda cudnn_cuda; do
+  [[ -n $(find "$folder" -name "$name.so") ]] || lacks+=("$name")
+done
+if ((${#lacks[@]})); then echo "bundle.sh: lacks ${lacks[*]}" >&2; exit 3; fi

@@ -3,11 +3,21 @@
 # cudnn_cuda is built, and compute-sanitizer. They go to build/cuda-packages, where CMake looks.
 # Does nothing if they are there already.
 #   scripts/cuda_packages.sh
-# Exit codes: 0; 4 if there is no python3 with pip, or PyPI does not answer.
+#   scripts/cuda_packages.sh --arm64 13.0   instead CUDA's runtime of that version for 64-bit Arm,
+#                                           into build/cuda-packages-arm64
+# Exit codes: 0; 4 if there is no python3 with pip, PyPI does not answer, or it does not have what
+# is asked for.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 folder=$root/build/cuda-packages
 packages=(nvidia-cudnn-frontend==1.32.0 nvidia-cuda-sanitizer-api==13.5.25)
+platforms=(manylinux_2_28_x86_64 manylinux_2_27_x86_64 manylinux_2_25_x86_64)
+if [[ ${1:-} == --arm64 ]]; then
+  # The packages of CUDA 12 have no library to link statically.
+  [[ ${2:-} =~ ^(1[3-9])[.][0-9]+$ ]] ||
+    { echo "cuda_packages.sh: PyPI has nothing to link for Arm before CUDA 13" >&2; exit 4; }
+  folder+=-arm64 packages=("nvidia-cuda-runtime==$2.*") platforms=(manylinux2014_aarch64)
+fi
 [[ $(cat "$folder/packages" 2>/dev/null) != "${packages[*]}" ]] || exit 0
 
 work=$(mktemp -d)
@@ -15,15 +25,19 @@ trap 'rm -rf "$work"' EXIT
 # The wheels are those of x86-64, whatever this machine is: headers are the same everywhere, and
 # compute-sanitizer is for x86-64 only.
 python3 -m pip download --quiet --no-deps --only-binary=:all: \
-  --platform manylinux_2_28_x86_64 --platform manylinux_2_27_x86_64 \
-  --platform manylinux_2_25_x86_64 --python-version 3.11 \
+  "${platforms[@]/#/--platform=}" --python-version 3.11 \
   -d "$work" "${packages[@]}" >"$work/log" 2>&1 ||
   { echo "cuda_packages.sh: pip download ${packages[*]}: $(tail -1 "$work/log")" >&2; exit 4; }
 for wheel in "$work"/*.whl; do python3 -m zipfile -e "$wheel" "$work/all"; done
 rm -rf "$folder"
-mkdir -p "$folder/sanitizer"
-cp -r "$work/all/include" "$folder/include"
-find "$work"/all/nvidia/*/compute-sanitizer -maxdepth 1 -type f \
-  \( -name compute-sanitizer -o -name '*.so' \) -exec cp -t "$folder/sanitizer" {} +
-chmod +x "$folder/sanitizer/compute-sanitizer"
+if [[ $folder == *-arm64 ]]; then
+  mkdir -p "$folder"
+  cp "$work"/all/nvidia/*/lib/lib{cudart_static,cudadevrt}.a "$folder"
+else
+  mkdir -p "$folder/sanitizer"
+  cp -r "$work/all/include" "$folder/include"
+  find "$work"/all/nvidia/*/compute-sanitizer -maxdepth 1 -type f \
+    \( -name compute-sanitizer -o -name '*.so' \) -exec cp -t "$folder/sanitizer" {} +
+  chmod +x "$folder/sanitizer/compute-sanitizer"
+fi
 echo "${packages[*]}" >"$folder/packages"

@@ -156,6 +156,11 @@ if [[ -n $bundle ]]; then
   rm -rf "$root"
   mv "$root.new" "$root"
 fi
+# A runtime of CUDA 13 wants a driver of CUDA 13, which JetPack 6 has not.
+if [[ $(cat "$root/cuda" 2>/dev/null) == 1[3-9].* && $jetson_release == 36 ]]; then
+  stop "this bundle has CUDA $(<"$root/cuda"), for JetPack 7.2, and JetPack 6 has CUDA 12: take a" \
+    "source tree there, and call scripts/orin.sh in it"
+fi
 attest=$root/bin/attest
 if [[ ! -e $attest ]]; then
   attest=$root/build/aarch64-native/bin/attest

@@ -45,6 +45,7 @@ python3-scipy       ../lib/python3/dist-packages/scipy/version.py  extra  statis
 ccache              ccache                     option compiles only what has changed
 duktape             duk                        extra  tests the rule of the page
 g++-aarch64-linux-gnu aarch64-linux-gnu-g++    arm    compiles for 64-bit Arm
+g++-11-aarch64-linux-gnu aarch64-linux-gnu-g++-11 arm  the same for bundle.sh, as JetPack 6 has it
 qemu-user           qemu-aarch64               arm    runs what was compiled for it
 chromium            chromium                   all    opens the page of a report
 chromium-driver     chromedriver               all    drives it

@@ -19,7 +19,7 @@ new_machine() {
     ln -s "$(type -P $tool)" "$machine/bin/$tool"
   done
   for tool in g++ cmake ninja pkg-config git ccache clang-format-19 clang-tidy-19 groff zsh fish \
-    chromium chromedriver duk aarch64-linux-gnu-g++ qemu-aarch64; do
+    chromium chromedriver duk aarch64-linux-gnu-g++{,-11} qemu-aarch64; do
     stand_in $tool :
   done
   for header in benchmark/benchmark.h nlohmann/json.hpp CLI/CLI.hpp fmt/core.h eigen3/Eigen/Core \

@@ -1,5 +1,5 @@
 # What device.sh and orin.sh share: steps that have a time limit, and what they say of records; and
-# what orin.sh says of an old JetPack. It is sourced. A script that has steps has set
+# what orin.sh and bundle.sh say of an old JetPack. It is sourced. A script that has steps has set
 #   seconds    that it may take, counted from when SECONDS was 0
 #   last       the seconds of them that are kept for its last step
 #   parts, all_parts   of the time, by step; their sum over the steps that were asked for

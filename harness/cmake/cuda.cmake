@@ -116,12 +116,13 @@ if(ATTEST_HAS_CUDA)
   message(STATUS "CUDA: implementations for ${words}, nvcc ${CMAKE_CUDA_COMPILER_VERSION}")
 endif()
 
-# cuDNN's frontend consists of headers from a Python package (scripts/cuda_packages.sh).
+# cuDNN's frontend consists of headers from a Python package (scripts/cuda_packages.sh). Headers of
+# this machine serve a cross build too.
 if(ATTEST_HAS_CUDA)
   find_package(CUDAToolkit REQUIRED)
   find_path(ATTEST_CUDNN_FRONTEND cudnn_frontend.h
-    HINTS ${PROJECT_SOURCE_DIR}/build/cuda-packages/include)
-  find_path(ATTEST_CUDNN_INCLUDE cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+    HINTS ${PROJECT_SOURCE_DIR}/build/cuda-packages/include NO_CMAKE_FIND_ROOT_PATH)
+  find_path(ATTEST_CUDNN_INCLUDE cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS} NO_CMAKE_FIND_ROOT_PATH)
   set(ATTEST_HAS_CUDNN OFF)
   if(ATTEST_CUDNN_FRONTEND AND ATTEST_CUDNN_INCLUDE)
     set(ATTEST_HAS_CUDNN ON)

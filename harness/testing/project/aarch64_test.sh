@@ -29,6 +29,15 @@ cd "$source"
   >"$work/said" 2>&1 || die "it does not build"
 step "built"
 
+# A board with JetPack 6 has Ubuntu 22.04's libraries, and the arm64 packages here are newer.
+. scripts/symbols.sh
+mapfile -t built < <(find "$arm"/{bin,plugins,tests} -type f -executable)
+for limit in "${ubuntu_22_04[@]}"; do
+  if newer_than "$limit" "${built[@]}" >"$work/said"; then die "Ubuntu 22.04 has $limit only"; fi
+  newer_than "${limit%%_*}_1" "${built[@]}" >"$work/said" || die "it sees no symbol that is too new"
+done
+step "symbols of ${#built[@]} files"
+
 # The CPU has FP16 and no BF16: the instruction BFMMLA ends a program, unless the CPU is `max`.
 echo 'int main(void) { __asm__ volatile(".inst 0x6e40ec14"); return 0; }' >"$work/bfmmla.c"
 aarch64-linux-gnu-gcc -o "$work/bfmmla" "$work/bfmmla.c"

@@ -283,6 +283,11 @@ TEST_F(Orin, RefusesWhatIsNoBoardForIt) {
   EXPECT_THAT(refusal(board), HasSubstr("tegra194: attest knows Orin"));
 
   const FakeBoard good("nx16", 6);
+  write("bundle/cuda", "13.0.88\n");
+  EXPECT_THAT(refusal(good), HasSubstr("this bundle has CUDA 13.0.88, for JetPack 7.2"));
+  write("play", "exit 0");
+  EXPECT_EQ(orin(FakeBoard("nx16", 7), "-o seven vit").code, 0);
+  fs::remove(folder_ / "bundle/cuda");
   // The same program for another processor
   std::string elf = FakeBoard::text_of("/proc/self/exe").substr(0, 4096);
   elf[18] = char(0x7f), elf[19] = 0;
