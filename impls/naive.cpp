@@ -1,8 +1,11 @@
 // naive: softmax attention by definition, o = softmax(scores) v with the whole score matrix of one
 // (sequence, head) in memory. Eigen multiplies, everything in float32. What the others are measured
-// against: every feature, no cleverness.
+// against: every feature, no cleverness but that a block of rows is not multiplied by keys that
+// none of them may see by the window, the grid or the lengths.
 #define EIGEN_DONT_PARALLELIZE
 #include <Eigen/Core>
+#include <limits>
+#include <utility>
 #include <vector>
 
 #include "attest.hpp"
@@ -75,15 +78,17 @@ struct Naive {
 #pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
     for (int64_t first = 0; first < rows_q; first += rows) {
       const int64_t count = std::min(rows, rows_q - first);
-      auto block = scores.middleRows(first, count);
-      block.noalias() = q.middleRows(first, count) * k.transpose();
+      const auto [begin, end] = keys_of_rows(a, b, first, count);
+      auto block = scores.block(first, begin, count, end - begin);
+      block.noalias() = q.middleRows(first, count) * k.middleRows(begin, end - begin).transpose();
       for (int64_t i = first; i < first + count; ++i) {
-        const float top = std::max(to_logits(a, b, h, i, scores), a.sink(h));
+        const float top = std::max(to_logits(a, b, h, i, {begin, end}, scores), a.sink(h));
         for (const Wild& element : wild)
-          if (scores(i, element.key) != kHidden) o(i, element.channel) += element.value;
-        lse[i] = to_weights(a, h, i, top, scores, total[i]);
+          if (element.key >= begin && element.key < end && scores(i, element.key) != kHidden)
+            o(i, element.channel) += element.value;
+        lse[i] = to_weights(a, h, i, {begin, end}, top, scores, total[i]);
       }
-      o.middleRows(first, count).noalias() += block * v;
+      o.middleRows(first, count).noalias() += block * v.middleRows(begin, end - begin);
     }
 
     for (int64_t i = 0; i < a.rows(b); ++i) {
@@ -117,12 +122,26 @@ struct Naive {
     return wild;
   }
 
-  /// Row i of the products becomes logits, -inf where hidden; the largest of them.
-  static float to_logits(const Tensors& a, int64_t b, int64_t h, int64_t i, Matrix& scores) {
+  using Range = std::pair<int64_t, int64_t>;  // first, one past the last
+
+  /// From the first key that one of the rows may see to the last one; 0 and 0: there is none.
+  static Range keys_of_rows(const Tensors& a, int64_t b, int64_t first, int64_t count) {
+    Range all{std::numeric_limits<int64_t>::max(), 0};
+    for (int64_t i = first; i < first + count; ++i) {
+      const auto [begin, end] = a.keys(b, i);
+      if (begin < end) all = {std::min(all.first, begin), std::max(all.second, end)};
+    }
+    return all.second == 0 ? Range{} : all;
+  }
+
+  /// Of row i, the products with the keys in `range` become logits, -inf where hidden; the largest
+  /// of them.
+  static float to_logits(const Tensors& a, int64_t b, int64_t h, int64_t i, Range range,
+                         Matrix& scores) {
     const auto [begin, end] = a.keys(b, i);
     const bool scaled_only = !a.has_pair_terms() && a.p.softcap == 0;
     float top = kHidden;
-    for (int64_t j = 0; j < scores.cols(); ++j) {
+    for (int64_t j = range.first; j < range.second; ++j) {
       float& score = scores(i, j);
       if (j < begin || j >= end)
         score = kHidden;
@@ -133,12 +152,12 @@ struct Naive {
     return top;
   }
 
-  /// Row i of the logits becomes weights, which sum up in `total`; the row's lse, -inf where it
-  /// sees no key.
-  static float to_weights(const Tensors& a, int64_t h, int64_t i, float top, Matrix& scores,
-                          float& total) {
+  /// These logits become weights, which sum up in `total`; the row's lse, -inf where it sees no
+  /// key.
+  static float to_weights(const Tensors& a, int64_t h, int64_t i, Range range, float top,
+                          Matrix& scores, float& total) {
     bool sees = false;
-    for (int64_t j = 0; j < scores.cols(); ++j) {
+    for (int64_t j = range.first; j < range.second; ++j) {
       const float logit = scores(i, j);
       sees |= logit != kHidden;
       total += scores(i, j) = logit == kHidden ? 0 : std::exp(logit - top);
