@@ -7,7 +7,6 @@
 #include <iterator>
 #include <map>
 #include <set>
-#include <sstream>
 #include <string>
 
 #include "core/tensor/tensor.hpp"
@@ -39,14 +38,12 @@ uint64_t hash_mapped(const std::string& path) {
 }  // namespace
 
 uint64_t hash_libraries(pid_t process) {
+  // "BEGIN-END r-xp OFFSET DEVICE INODE    /PATH"; no other part has a slash in it.
   std::ifstream maps(fmt::format("/proc/{}/maps", process));
   std::set<std::string> paths;
   for (std::string line; std::getline(maps, line);) {
-    std::istringstream words(line);
-    std::string range, rights, offset, device, inode, path;
-    words >> range >> rights >> offset >> device >> inode;
-    std::getline(words >> std::ws, path);
-    if (rights.find('x') != std::string::npos && path.starts_with('/')) paths.insert(path);
+    const size_t rights = line.find(' ') + 1, path = line.find('/');
+    if (path != std::string::npos && line[rights + 2] == 'x') paths.insert(line.substr(path));
   }
   std::multiset<uint64_t> hashes;
   for (const std::string& path : paths) hashes.insert(hash_mapped(path));

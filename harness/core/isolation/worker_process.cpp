@@ -187,10 +187,15 @@ uint64_t Worker::libraries_hash() {
 
 uint64_t Worker::resident_bytes() {
   if (heard_.worker == 0) hear(0);
-  std::ifstream file(fmt::format("/proc/{}/statm", heard_.worker));
-  uint64_t size = 0, resident = 0;
-  file >> size >> resident;
-  return resident * uint64_t(sysconf(_SC_PAGESIZE));
+  if (!memory_file_) {
+    const std::string path = fmt::format("/proc/{}/statm", heard_.worker);
+    memory_file_ = Descriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  }
+  char text[128] = {};  // pages: in all, resident, and others
+  if (pread(memory_file_.get(), text, sizeof(text) - 1, 0) <= 0) return 0;
+  char* resident = nullptr;
+  std::strtoull(text, &resident, 10);
+  return std::strtoull(resident, nullptr, 10) * uint64_t(sysconf(_SC_PAGESIZE));
 }
 
 std::string Worker::said() const {

@@ -63,6 +63,7 @@ class Worker {
   Descriptor status_file_, output_;
   StatusPage* status_ = nullptr;
   Descriptor control_;
+  Descriptor memory_file_;  // statm of the worker, once it was asked for
   Channel channel_;
   pid_t supervisor_ = -1;
   SupervisorReport heard_{};
