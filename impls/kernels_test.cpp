@@ -110,6 +110,35 @@ void add_pair_tensor(Trial& t, Random& r, int role) {
       x.set(static_cast<int64_t>(n), -trial::kInfinity);
 }
 
+void add_block_mask(Trial& t, Random& r) {
+  attest_softmax_params& p = t.softmax();
+  const auto or_one = [&](int64_t n) { return r.chance(50) ? n : 1; };
+  const auto blocks = [](int64_t n, int64_t size) { return (n + size - 1) / size; };
+  p.block_q = r.pick<int64_t>({16, 64, 7, 100});
+  p.block_kv = r.pick<int64_t>({16, 64, 7, 100});
+  t.features |= ATTEST_WITH_BLOCK_MASK;
+  trial::Tensor& x = t.tensor[ATTEST_BLOCK_MASK] =
+      trial::make(ATTEST_BOOL, {or_one(p.batch), or_one(p.num_heads),
+                                blocks(p.seq_len_q, p.block_q), blocks(p.seq_len_kv, p.block_kv)});
+  for (size_t n = 0; n < x.elements(); ++n) x.set(static_cast<int64_t>(n), r.chance(40));
+}
+
+/// Block masks beside all else; global tokens where queries and keys are the same.
+Trial blocks_trial(uint64_t seed, Trial (*make)(uint64_t)) {
+  Random r{std::mt19937_64(seed)};
+  Trial t = make(seed);
+  attest_softmax_params& p = t.softmax();
+  const bool band = p.window_left >= 0 || p.window_right >= 0,
+             self = p.seq_len_q == p.seq_len_kv && p.patch_size == 0 && p.grid_height == 0 &&
+                    t.find(ATTEST_CU_SEQLENS_Q) == nullptr;
+  if (band && self && r.chance(60)) {
+    t.features |= ATTEST_WITH_GLOBAL;
+    p.global_tokens = r.upto(std::min<int64_t>(p.seq_len_q, r.chance(50) ? 5 : 140));
+  }
+  if (p.grid_height == 0 && (p.global_tokens == 0 || r.chance(40))) add_block_mask(t, r);
+  return t;
+}
+
 Trial flash_trial(uint64_t seed) {
   Random r{std::mt19937_64(seed)};
   Trial t;
@@ -393,6 +422,16 @@ TEST(Kernels, FewQueriesMatchDefinition) {
 }
 
 TEST(Kernels, FewQueriesOfBf16MatchDefinition) { sweep_bf16(18, decode_trial); }
+
+Trial flash_blocks_trial(uint64_t seed) { return blocks_trial(seed, flash_trial); }
+Trial window_blocks_trial(uint64_t seed) { return blocks_trial(seed, window_trial); }
+
+TEST(Kernels, BlockMasksAndGlobalTokensMatchDefinition) {
+  sweep("flash_cpu", 36, flash_blocks_trial, trial::judge_softmax);
+  sweep("window_cpu", 36, window_blocks_trial, trial::judge_softmax);
+}
+
+TEST(Kernels, BlockMasksOfBf16MatchDefinition) { sweep_bf16(24, flash_blocks_trial); }
 
 TEST(Kernels, LogitsOfThirtyThousandAndBeyond) {
   on_each_flash([](const char* target, const Judged& run_flash) {

@@ -1,7 +1,8 @@
 // window_cpu: softmax attention inside windows, O(tokens * window): bands along the sequence,
-// patches of tokens in a given order (PTv3, with its last-patch rule), windows of a grid, shifted
-// or not, with a relative position bias (Swin). A window's rows are gathered into tiles by the
-// kernel that flash_cpu uses (simd/attend_f32.cpp); all is computed in float32.
+// with global tokens or without, patches of tokens in a given order (PTv3, with its last-patch
+// rule), blocks that a mask leaves, windows of a grid, shifted or not, with a relative position
+// bias (Swin). A window's rows are gathered into tiles by the kernel that flash_cpu uses
+// (simd/attend_f32.cpp); all is computed in float32.
 #include <algorithm>
 
 #include "attest.hpp"
@@ -29,7 +30,7 @@ struct WindowCpu {
                   ATTEST_WITH_BIAS | ATTEST_WITH_MASK | ATTEST_WITH_LSE | ATTEST_WITH_VARLEN |
                   ATTEST_WITH_SEQ_LENS | ATTEST_WITH_ORDER | ATTEST_WITH_PATCHES |
                   ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS | ATTEST_WITH_STRIDES |
-                  ATTEST_WITH_UNALIGNED};
+                  ATTEST_WITH_UNALIGNED | ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_GLOBAL};
 
   const attest_problem& problem;
 
@@ -67,7 +68,8 @@ struct WindowCpu {
       w.table_row = ceil_div(w.window, kWidestVector) * kWidestVector;
     w.table_bytes = round_up(4 * p.num_heads * w.window * w.table_row);
     w.list_bytes = w.place_bytes;
-    w.scratch_bytes = Tiles::kernel().scratch_bytes(p.head_dim, p.head_dim_v, w.group);
+    w.scratch_bytes = Tiles::kernel().scratch_bytes(p.head_dim, p.head_dim_v,
+                                                    impls::scratch_queries(problem, w.group));
     w.thread_bytes = 3 * w.list_bytes + w.scratch_bytes;
     w.workspace_bytes = w.rel_bytes + w.place_bytes + w.table_bytes +
                         static_cast<size_t>(problem.threads) * w.thread_bytes;
@@ -78,8 +80,10 @@ struct WindowCpu {
   static const char* refusal(const attest_problem& problem) {
     const attest_softmax_params& p = impls::softmax_params(problem);
     const bool band = p.window_left >= 0 || p.window_right >= 0, patches = p.patch_size > 0,
-               grid = p.grid_height > 0;
-    if (!band && !patches && !grid) return "takes only problems with a window, patches or a grid";
+               grid = p.grid_height > 0, blocks = problem.features & ATTEST_WITH_BLOCK_MASK;
+    if (!band && !patches && !grid && !blocks)
+      return "takes only problems with a window, patches, a grid or a block mask";
+    if (grid && blocks) return "a grid with a block mask";
     const bool ragged = problem.features & (ATTEST_WITH_VARLEN | ATTEST_WITH_SEQ_LENS);
     if (grid && (band || patches)) return "a grid together with a band or patches";
     if (grid && (problem.features & ATTEST_WITH_ORDER)) return "a grid in an order of its own";
@@ -101,11 +105,12 @@ struct WindowCpu {
     const attest_softmax_params& p = impls::softmax_params(problem);
     const Plan w = plan(problem);
     int64_t keys = p.grid_height > 0 || p.patch_size > 0 ? w.window : p.seq_len_kv;
-    if (p.window_left >= 0 && p.window_right >= 0)
+    if (p.window_left >= 0 && p.window_right >= 0 && p.global_tokens == 0)
       keys = std::min(keys, p.window_left + p.window_right + 1);
     Tiles::declare(support);
     // A band starts inside a tile: one more of them.
-    support.sum_chain = Tiles::kernel().tiling(p.head_dim, p.head_dim_v).sum_chain(keys) + 1;
+    support.sum_chain =
+        impls::sum_chain(problem, Tiles::kernel().tiling(p.head_dim, p.head_dim_v), keys) + 1;
     support.workspace_bytes = w.workspace_bytes;
     return nullptr;
   }

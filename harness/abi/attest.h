@@ -133,6 +133,11 @@ enum {
   // [num_heads] f32: one more logit of each head, without a value. In every row that sees a key,
   // its exp is added to the sum that divides, and so to the LSE.
   ATTEST_SINKS,
+  // [batch|1, num_heads|1, ceil(seq_len_q / block_q), ceil(seq_len_kv / block_kv)], bool: which
+  // blocks of pairs are seen. The pair of positions i and j belongs to block [i / block_q,
+  // j / block_kv]; on a grid, tokens count instead. The last blocks may be short. What lies in
+  // hidden blocks is never used.
+  ATTEST_BLOCK_MASK,
   // Roles 0 .. 31 are shared by the operations. Roles 32 .. 63 are private to one operation and
   // stand beside its params.
   ATTEST_OWN = 32
@@ -178,7 +183,9 @@ enum {
   ATTEST_WITH_MIXED_DTYPE = 1 << 17,
   ATTEST_WITH_UNALIGNED = 1 << 18,  // some tensor is aligned to its element only
   ATTEST_WITH_ALIBI = 1 << 19,      // ALIBI_SLOPES
-  ATTEST_WITH_SINKS = 1 << 20
+  ATTEST_WITH_SINKS = 1 << 20,
+  ATTEST_WITH_BLOCK_MASK = 1 << 21,
+  ATTEST_WITH_GLOBAL = 1 << 22  // global_tokens > 0
 };
 // Bits private to an operation, n 0 .. 30. Bit 63 is kept for "see further words".
 #define ATTEST_OWN_BIT(n) (UINT64_C(1) << (32 + (n)))
@@ -191,9 +198,10 @@ enum {
 //
 // The softmax runs over the keys j that position i of sequence b may see. A key is seen if all of
 // these allow it:
-//   - mask and bias (see the roles);
+//   - mask, block mask and bias (see the roles);
 //   - the band p - window_left <= j <= p + window_right, where p = i + diagonal_offset, plus
-//     length_kv(b) - length_q(b) if diagonal is ATTEST_BOTTOM_RIGHT; p is not clamped;
+//     length_kv(b) - length_q(b) if diagonal is ATTEST_BOTTOM_RIGHT; p is not clamped. Global
+//     tokens are outside the band: where i or j is below global_tokens, it allows the pair;
 //   - the patch and the grid window.
 // A row that sees no key has o = 0 and lse = -inf, with sinks too. What is hidden never leaks into
 // a result, NaN and Inf included. Without CU_SEQLENS and SEQ_LENS every sequence has seq_len_q and
@@ -230,6 +238,11 @@ typedef struct attest_softmax_params {
   int64_t shift_y, shift_x;
   float shift_bias;  // added between tokens that rolling brought into one window (Swin: -100)
   float reserved_;   // 0
+
+  int64_t block_q, block_kv;  // positions in a block of BLOCK_MASK; 0: no block mask
+  // The first positions of each sequence that see every key and that every query sees, whatever the
+  // band says (Longformer). Queries and keys are the same tokens, and there is a band. 0: none.
+  int64_t global_tokens;
 } attest_softmax_params;
 // The stages of softmax attention, for attest_support.
 enum {

@@ -287,8 +287,9 @@ class Sequences {
     return i + p.diagonal_offset +
            (p.diagonal == ATTEST_BOTTOM_RIGHT ? length_kv(b) - length_q(b) : 0);
   }
-  /// The key positions that band, patch and grid window let position i see. MASK and BIAS may hide
-  /// some of them. begin <= end.
+  /// The key positions that band, patch and grid window let position i see. MASK, BLOCK_MASK and
+  /// BIAS may hide some of them. Beside global tokens these are all positions, and the band hides
+  /// some. begin <= end.
   ATTEST_HD Keys keys(int64_t b, int64_t i) const {
     const int64_t tokens_q = length_q(b), tokens_kv = length_kv(b);
     if (i >= tokens_q) return {0, 0};
@@ -298,8 +299,9 @@ class Sequences {
       end = begin + grid.window_size();
     }
     const int64_t centre = diagonal(b, i);
-    if (p.window_left >= 0) begin = larger(begin, centre - p.window_left);
-    if (p.window_right >= 0) end = smaller(end, centre + p.window_right + 1);
+    const bool band = p.global_tokens == 0;
+    if (band && p.window_left >= 0) begin = larger(begin, centre - p.window_left);
+    if (band && p.window_right >= 0) end = smaller(end, centre + p.window_right + 1);
     if (p.patch_size > 0) {
       const int64_t patch_end = (i / p.patch_size + 1) * p.patch_size;
       // A short last patch is filled up from the one before it.
@@ -308,7 +310,14 @@ class Sequences {
     }
     return begin < end ? Keys{begin, end} : Keys{0, 0};
   }
-  /// How BIAS and MASK count a position: on a grid by its token.
+  /// Beside global tokens: whether the band hides key j from query i.
+  ATTEST_HD bool hidden_by_band(int64_t b, int64_t i, int64_t j) const {
+    if (i < p.global_tokens || j < p.global_tokens) return false;
+    const int64_t centre = diagonal(b, i);
+    return (p.window_left >= 0 && j < centre - p.window_left) ||
+           (p.window_right >= 0 && j > centre + p.window_right);
+  }
+  /// How BIAS, MASK and BLOCK_MASK count a position: on a grid by its token.
   ATTEST_HD int64_t token(int64_t position) const { return grid ? grid.token(position) : position; }
 
  private:
@@ -350,12 +359,13 @@ class Softmax : public Sequences {
         lse(problem, data, ATTEST_LSE),
         alibi_slopes(problem, data, ATTEST_ALIBI_SLOPES),
         sinks(problem, data, ATTEST_SINKS),
-        mask(problem, data, ATTEST_MASK) {}
+        mask(problem, data, ATTEST_MASK),
+        block_mask(problem, data, ATTEST_BLOCK_MASK) {}
 
   const View<T> q, k, v, o, bias, rel_bias, d_o, d_q, d_k, d_v, d_bias;
   const View<float> lse;
   const View<const float> alibi_slopes, sinks;
-  const View<const uint8_t> mask;
+  const View<const uint8_t> mask, block_mask;
 
   ATTEST_HD int64_t kv_head(int64_t h) const { return h / (p.num_heads / p.num_kv_heads); }
 
@@ -365,12 +375,16 @@ class Softmax : public Sequences {
 
   /// Whether pair_term can be anything but 0.
   ATTEST_HD bool has_pair_terms() const {
-    return mask || bias || rel_bias || alibi_slopes || (grid && p.shift_bias != 0);
+    return mask || block_mask || bias || rel_bias || alibi_slopes || p.global_tokens > 0 ||
+           (grid && p.shift_bias != 0);
   }
   /// What is added to the score of a pair: bias, rel_bias, the ALiBi term and shift_bias; -inf if
   /// the pair is hidden.
   ATTEST_HD float pair_term(int64_t b, int64_t h, int64_t i, int64_t j) const {
     if (mask && !mask(b, h, token(i), token(j))) return kHidden;
+    if (block_mask && !block_mask(b, h, token(i) / p.block_q, token(j) / p.block_kv))
+      return kHidden;
+    if (p.global_tokens > 0 && this->hidden_by_band(b, i, j)) return kHidden;
     float term = bias ? static_cast<float>(bias(b, h, token(i), token(j))) : 0.0f;
     if (rel_bias) {
       const auto at = grid.relative(i, j);
@@ -382,7 +396,7 @@ class Softmax : public Sequences {
     return term;
   }
   /// The logit of query position i and key position j of sequence b, from dot = q.k. It is -inf if
-  /// mask or bias hides the pair, whatever dot is, NaN included.
+  /// something hides the pair, whatever dot is, NaN included.
   ATTEST_HD float logit(float dot, int64_t b, int64_t h, int64_t i, int64_t j) const {
     const float term = pair_term(b, h, i, j);
     if (term == kHidden) return kHidden;

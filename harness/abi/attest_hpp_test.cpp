@@ -24,7 +24,7 @@ namespace {
 
 using abi_test::Tensor, abi_test::Trial;
 
-constexpr uint64_t kSoftmaxFeatures = (uint64_t{ATTEST_WITH_SINKS} << 1) - 1;
+constexpr uint64_t kSoftmaxFeatures = (uint64_t{ATTEST_WITH_GLOBAL} << 1) - 1;
 constexpr uint64_t kDtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) |
                              ATTEST_BIT(ATTEST_BF16) | ATTEST_BIT(ATTEST_F64);
 
@@ -196,6 +196,7 @@ Cells keys_by_interval(const attest::Sequences& sequences, int64_t b, int64_t i)
   const auto [begin, end] = sequences.keys(b, i);
   EXPECT_LE(begin, end);
   for (int64_t j = begin; j < end; ++j) {
+    if (sequences.p.global_tokens > 0 && sequences.hidden_by_band(b, i, j)) continue;
     const attest::Cell at = sequences.key(b, j);
     cells.emplace(at.batch, at.row);
   }

@@ -47,7 +47,10 @@ std::set<std::string> names(const Record& record, bool broken) {
 }
 
 constexpr const char *kDense = "softmax num_heads=2 seq_len_q=61 head_dim=16",
-                     *kCausal = "softmax num_heads=2 seq_len_q=61 head_dim=16 window_right=0";
+                     *kCausal = "softmax num_heads=2 seq_len_q=61 head_dim=16 window_right=0",
+                     *kBlocks =
+                         "softmax num_heads=2 seq_len_q=61 head_dim=16 block_mask block_q=16 "
+                         "block_kv=8";
 
 struct Planted {
   const char *name, *spec, *killer;
@@ -64,6 +67,8 @@ constexpr Planted kPlanted[] = {
     {"relation_normaliser", kDense, "row-sum"},
     {"relation_maximum_of_all", kCausal, "hidden-values"},
     {"relation_times_zero", kCausal, "hidden-nan"},
+    {"relation_maximum_of_all", kBlocks, "hidden-values"},
+    {"relation_times_zero", kBlocks, "hidden-nan"},
     {"relation_lse_in_bits", kDense, "split-merge"},
 };
 
@@ -72,7 +77,7 @@ TEST_F(Relations, EachAloneFindsABug) {
   Plugin plugin(
       plugin_path("relations"),
       {.executable = find_worker(), .cpus = "", .limits = {.threads = 1, .timeout_s = 60}});
-  for (const char* spec : {kDense, kCausal}) {
+  for (const char* spec : {kDense, kCausal, kBlocks}) {
     const Record healthy = run(plugin, "relation_none", spec);
     EXPECT_EQ(healthy.outcome.verdict(), Verdict::kPass) << healthy.outcome.reason;
   }
@@ -121,6 +126,10 @@ TEST_F(Relations, ARightOneHoldsThemAll) {
        "query-permutation", "batch-repetition"},
       {"softmax batch=2 num_heads=2 seq_len_q=40 head_dim=16 page_size=8 page_table seq_lens_kv",
        "hidden-values", "head-repetition"},
+      {"softmax batch=2 num_heads=2 seq_len_q=61 head_dim=16 block_mask block_q=16 block_kv=8 lse",
+       "key-permutation", "split-merge"},
+      {"softmax num_heads=2 seq_len_q=61 head_dim=16 window_right=0 global_tokens=3",
+       "hidden-values", "key-permutation"},
       {"softmax num_heads=2 seq_len_q=100 head_dim=16 patch_size=32 order", "key-permutation",
        "split-merge"},
       {"softmax num_heads=2 seq_len_q=64 head_dim=16 grid_height=8 grid_width=8 window_height=4 "

@@ -17,7 +17,7 @@ constexpr uint64_t kSoftmaxFeatures =
     ATTEST_WITH_LSE | ATTEST_WITH_VARLEN | ATTEST_WITH_SEQ_LENS | ATTEST_WITH_PAGES |
     ATTEST_WITH_ORDER | ATTEST_WITH_PATCHES | ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS |
     ATTEST_WITH_STRIDES | ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED | ATTEST_WITH_ALIBI |
-    ATTEST_WITH_SINKS;
+    ATTEST_WITH_SINKS | ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_GLOBAL;
 constexpr uint64_t kDtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) |
                              ATTEST_BIT(ATTEST_BF16) | ATTEST_BIT(ATTEST_F64);
 
@@ -216,7 +216,7 @@ class SoftmaxKernel {
       for (int64_t n = 0; n < count; ++n) seen[n] = cap * std::tanh(seen[n] / cap);
       round_row(seen, count, m_.computes.score);
     }
-    if (a_.mask || a_.bias || a_.rel_bias || a_.alibi_slopes || a_.p.shift_bias != 0) {
+    if (a_.has_pair_terms()) {
       for (int64_t n = 0; n < count; ++n)
         x_.addend[n] = a_.pair_term(b, h, i, place(row.begin + n));
       to_logits(seen, count, 1, x_.addend, m_.computes.score);

@@ -69,12 +69,12 @@ constexpr Description describe(Bug bug) {
 
 template <Bug kBug>
 struct Related {
-  static constexpr attest::Info kInfo{
-      .name = describe(kBug).name,
-      .version = "1",
-      .summary = describe(kBug).summary,
-      .dtypes = ATTEST_BIT(ATTEST_F32),
-      .features = ATTEST_WITH_CAUSAL | ATTEST_WITH_LSE | ATTEST_WITH_DIAGONAL};
+  static constexpr attest::Info kInfo{.name = describe(kBug).name,
+                                      .version = "1",
+                                      .summary = describe(kBug).summary,
+                                      .dtypes = ATTEST_BIT(ATTEST_F32),
+                                      .features = ATTEST_WITH_CAUSAL | ATTEST_WITH_LSE |
+                                                  ATTEST_WITH_DIAGONAL | ATTEST_WITH_BLOCK_MASK};
   const attest_problem& problem;
 
   static const char* query(const attest_problem&, attest_support& support) {
@@ -93,7 +93,7 @@ struct Related {
     const attest::Keys keys = a.keys(b, i);
     row.score.assign(size_t(a.p.seq_len_kv), -INFINITY), row.hidden.clear();
     for (int64_t j = 0; j < a.p.seq_len_kv; ++j) {
-      const bool seen = j >= keys.begin && j < keys.end;
+      const bool seen = j >= keys.begin && j < keys.end && a.pair_term(b, h, i, j) != -INFINITY;
       if (!seen && kBug != Bug::kMaximumOfAll) continue;
       float dot = 0;
       for (int64_t d = 0; d < a.p.head_dim; ++d)

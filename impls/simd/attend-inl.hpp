@@ -34,10 +34,20 @@ namespace HWY_NAMESPACE {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr double kLog2E = 1.4426950408889634, kLn2 = 0.6931471805599453;
-constexpr int64_t kBlock = kVectors * kLanes;  // queries of a full block
+constexpr int64_t kBlock = kVectors * kLanes;  // the most queries of a block
 constexpr int64_t kPairKeys = 16;              // whose biases and masks are transposed at a time
 
-constexpr int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+constexpr int64_t ceil_div(int64_t n, int64_t by) { return (n + by - 1) / by; }
+constexpr int64_t round_up(int64_t n, int64_t to) { return ceil_div(n, to) * to; }
+
+/// The queries of a full block. Beside a block mask, whole blocks of queries are in one row of it
+/// if two vectors or more divide its block_q: no query then waits for keys that only others see.
+inline int64_t block_queries(const Slice& s) {
+  for (int64_t queries = kBlock; s.block_mask != nullptr && queries >= 2 * kLanes;
+       queries -= kLanes)
+    if (s.block_q % queries == 0) return queries;
+  return kBlock;
+}
 
 struct Block {
   int64_t first = 0, count = 0;  // places first .. first + count - 1
@@ -63,8 +73,7 @@ struct Scratch {
   size_t bytes;
 };
 
-inline Scratch cut(char* base, const Room& room, int64_t queries, bool used_before = false) {
-  const int64_t blocks = (queries + kBlock - 1) / kBlock;
+inline Scratch cut(char* base, const Room& room, int64_t blocks, bool used_before = false) {
   size_t used = 0;
   const auto take = [&](int64_t bytes) {
     char* const at = base == nullptr ? nullptr : base + used;
@@ -93,11 +102,32 @@ inline Scratch cut(char* base, const Room& room, int64_t queries, bool used_befo
   return s;
 }
 
-/// Keys of `all` that a query of places [first, last] may see.
-inline Range visible_keys(const Slice& s, int64_t first, int64_t last, Range all) {
+/// Keys of `all` that the window of a query of places [first, last] holds.
+inline Range window_keys(const Slice& s, int64_t first, int64_t last, Range all) {
   if (s.window_left >= 0) all.begin = std::max(all.begin, first + s.offset - s.window_left);
   if (s.window_right >= 0) all.end = std::min(all.end, last + s.offset + s.window_right + 1);
   return {all.begin, std::max(all.begin, all.end)};
+}
+
+/// Keys of `all` among which are those that a query of places [first, last] may see.
+inline Range visible_keys(const Slice& s, int64_t first, int64_t last, Range all) {
+  if (first < s.global_tokens) return all;
+  const Range window = window_keys(s, first, last, all);
+  if (all.begin >= s.global_tokens) return window;
+  const int64_t global_end = std::min(all.end, s.global_tokens);
+  return {all.begin, window.begin < window.end ? std::max(window.end, global_end) : global_end};
+}
+
+/// Whether the block mask lets some query of places [first, last] see some key of `keys`, or with
+/// `every` all of them all.
+template <bool every>
+bool blocks_show(const Slice& s, int64_t first, int64_t last, Range keys) {
+  for (int64_t row = first / s.block_q; row <= last / s.block_q; ++row)
+    for (int64_t column = keys.begin / s.block_kv; column <= (keys.end - 1) / s.block_kv; ++column)
+      if ((s.block_mask[row * s.block_mask_stride_q + column * s.block_mask_stride_kv] != 0) !=
+          every)
+        return !every;
+  return every;
 }
 
 /// Whether rows of T can be transposed where they are: 16-byte pieces of float, evenly apart.
@@ -128,18 +158,20 @@ const T* row_at(const Slice& s, const T* data, int64_t stride, int64_t page_stri
   return data + (s.order != nullptr ? s.order[place] : place) * stride;
 }
 
-/// What bias and mask add to the logit of places i and j; -inf: not attended.
+/// What bias, mask and block mask add to the logit of places i and j; -inf: not attended.
 inline float pair_term(const Slice& s, int64_t i, int64_t j) {
   if (s.pairs_of_rows) i = s.order[i], j = s.order[j];
   if (s.mask != nullptr && s.mask[i * s.mask_stride_q + j * s.mask_stride_kv] == 0)
     return -kInfinity;
+  if (s.block_mask != nullptr && !blocks_show<true>(s, i, i, {j, j + 1})) return -kInfinity;
   if (s.bias == nullptr) return 0;
   return element(s.dtype, s.bias, i * s.bias_stride_q + j * s.bias_stride_kv);
 }
 
 inline bool sees(const Slice& s, int64_t i, int64_t j) {
-  if (s.window_left >= 0 && j < i + s.offset - s.window_left) return false;
-  if (s.window_right >= 0 && j > i + s.offset + s.window_right) return false;
+  const Range window = window_keys(s, i, i, {j, j + 1});
+  const bool global = i < s.global_tokens || j < s.global_tokens;
+  if (!global && window.begin >= window.end) return false;
   return pair_term(s, i, j) != -kInfinity;
 }
 
@@ -220,6 +252,12 @@ void load_pair_row(const Slice& s, int64_t i, int64_t j, int64_t count, float* t
   if (s.bias != nullptr)
     widen_row(static_cast<const T*>(s.bias) + i * s.bias_stride_q + j, count, 1.0f, terms);
   if (s.mask != nullptr) hide_pairs(s.mask + i * s.mask_stride_q + j, count, terms);
+  if (s.block_mask == nullptr) return;
+  for (int64_t n = 0, end; n < count; n = end) {
+    end = std::min(count, ((j + n) / s.block_kv + 1) * s.block_kv - j);
+    if (!blocks_show<true>(s, i, i, {j + n, j + n + 1}))
+      std::fill(terms + n, terms + end, -kInfinity);
+  }
 }
 
 /// The pair terms of a block with keys from j on, at most kPairKeys: [keys][wide].
@@ -228,7 +266,8 @@ void load_pair_terms(const Slice& s, const Block& b, int64_t j, int64_t count, f
   HWY_ALIGN float rows[kLanes * kPairKeys] = {};
   const int64_t wide = b.vectors * kLanes;
   const bool whole = pair_rows(s);
-  const bool direct = sizeof(T) == 4 && whole && s.mask == nullptr && count == kPairKeys;
+  const bool direct =
+      sizeof(T) == 4 && whole && s.mask == nullptr && s.block_mask == nullptr && count == kPairKeys;
   for (int64_t first = 0; first < wide; first += kLanes) {
     if (direct && first + kLanes <= b.count) {
       const float* const bias =
@@ -303,6 +342,11 @@ struct Scores {
   float* pair_terms;  // [kPairKeys][vectors * kLanes]
 };
 
+/// How many lanes of a block are global tokens.
+inline float global_lanes_of(const Slice& s, const Block& b) {
+  return static_cast<float>(std::clamp<int64_t>(s.global_tokens - b.first, 0, kBlock));
+}
+
 /// Everything that is not q.k, on scores: softcap, bias, mask, windows. Raises `top`. Scores that
 /// are not `scaled` yet are multiplied by `unit` first.
 template <int vectors, bool scaled>
@@ -314,18 +358,24 @@ void edit_scores(const Slice& s, const Block& b, const Scores& t, float unit,
   const Vector cap = hn::Set(d, static_cast<float>(s.softcap * kLog2E));
   const Vector slope = hn::Set(d, static_cast<float>(-s.alibi_slope * kLog2E));
   constexpr int64_t wide = vectors * kLanes;
-  const bool paired = s.bias != nullptr || s.mask != nullptr;
+  const bool paired = s.bias != nullptr || s.mask != nullptr || s.block_mask != nullptr;
   const bool shared =  // the pair terms of a key are the same for every query
-      paired && s.bias_stride_q == 0 && s.mask_stride_q == 0 && !s.pairs_of_rows;
+      paired && s.block_mask == nullptr && s.bias_stride_q == 0 && s.mask_stride_q == 0 &&
+      !s.pairs_of_rows;
+  // Lanes below this are global tokens.
+  const Vector global_lanes = hn::Set(d, global_lanes_of(s, b));
   for (int64_t j = t.keys.begin; j < t.keys.end; ++j) {
     float* const row = t.scores + (j - t.keys.begin) * wide;
     // Lanes low .. high of the block see key j; the clamp keeps them small enough for a float.
     const auto lane = [&](int64_t place) {
       return static_cast<float>(std::clamp<int64_t>(place - b.first, -1, wide));
     };
-    const Vector low = hn::Set(d, s.window_right < 0 ? -1.0f : lane(j - s.window_right - s.offset));
-    const Vector high = hn::Set(
-        d, s.window_left < 0 ? static_cast<float>(wide) : lane(j + s.window_left - s.offset));
+    const bool global = j < s.global_tokens;
+    const Vector low =
+        hn::Set(d, s.window_right < 0 || global ? -1.0f : lane(j - s.window_right - s.offset));
+    const Vector high =
+        hn::Set(d, s.window_left < 0 || global ? static_cast<float>(wide)
+                                               : lane(j + s.window_left - s.offset));
     const int64_t n = (j - t.keys.begin) % kPairKeys;
     if (paired && !shared && n == 0)
       load_pair_terms(s, b, j, std::min(kPairKeys, t.keys.end - j), t.pair_terms);
@@ -360,7 +410,8 @@ void edit_scores(const Slice& s, const Block& b, const Scores& t, float unit,
             hn::Abs(hn::Add(place, hn::Set(d, static_cast<float>(b.first + s.offset - j))));
         x = hn::MulAdd(away, slope, x);
       }
-      x = hn::IfThenElse(hn::And(hn::Ge(place, low), hn::Le(place, high)), x, nothing);
+      const auto in_window = hn::And(hn::Ge(place, low), hn::Le(place, high));
+      x = hn::IfThenElse(hn::Or(in_window, hn::Lt(place, global_lanes)), x, nothing);
       top[v] = hn::Max(top[v], x);
       hn::Store(x, d, row + v * kLanes);
     }
@@ -371,7 +422,7 @@ template <class T, class Kernel>
 void start_block(const Kernel& kernel, const Slice& s, Range queries, Range keys,
                  const Scratch& scratch, Block& b) {
   b.first = queries.begin;
-  b.count = std::min(kBlock, queries.end - queries.begin);
+  b.count = std::min(block_queries(s), queries.end - queries.begin);
   b.vectors = static_cast<int>((b.count + kLanes - 1) / kLanes);
   b.keys = visible_keys(s, b.first, b.first + b.count - 1, keys);
   kernel.template load_queries<T>(b, scratch.rows);
@@ -389,6 +440,9 @@ void start_block(const Kernel& kernel, const Slice& s, Range queries, Range keys
 /// Whether some query of the block must not see some key of `keys`.
 inline bool crosses_edge(const Slice& s, const Block& b, Range keys) {
   const int64_t first = b.first + s.offset, last = first + b.count - 1;
+  if (s.block_mask != nullptr && !blocks_show<true>(s, b.first, b.first + b.count - 1, keys))
+    return true;
+  if (keys.end <= s.global_tokens || b.first + b.count <= s.global_tokens) return false;
   return (s.window_left >= 0 && keys.begin < last - s.window_left) ||
          (s.window_right >= 0 && keys.end - 1 > first + s.window_right);
 }
@@ -412,25 +466,63 @@ Ahead look_ahead(const Slice& s, Range queries, Range rest, int64_t tile_keys, i
   return ahead;
 }
 
+/// Calls attend(piece) for the pieces of `keys` that some query of the block may see. Where pieces
+/// are cut depends on the keys alone: a row's bits do not depend on the queries it runs with.
+template <class Attend>
+void each_piece(const Slice& s, const Block& b, Range keys, const Attend& attend) {
+  const int64_t last = b.first + b.count - 1;
+  const auto cut_blocks = [&](Range part) {
+    if (s.block_mask == nullptr) {
+      if (part.begin < part.end) attend(part);
+      return;
+    }
+    const int64_t size = piece_keys(s.block_kv);
+    for (int64_t at = part.begin, end; at < part.end; at = end) {
+      end = std::min((at / size + 1) * size, part.end);
+      if (blocks_show<false>(s, b.first, last, {at, end})) attend(Range{at, end});
+    }
+  };
+  if (s.global_tokens == 0) return cut_blocks(keys);
+  const int64_t cut = std::clamp(s.global_tokens, keys.begin, std::max(keys.begin, keys.end));
+  cut_blocks({keys.begin, cut});
+  const Range rest{cut, keys.end};
+  cut_blocks(b.first < s.global_tokens ? rest : window_keys(s, b.first, last, rest));
+}
+
+/// Whether a query of these blocks may see any of the keys.
+inline bool any_sees(const Slice& s, const Block* blocks, int64_t count, Range keys) {
+  bool any = false;
+  for (int64_t n = 0; n < count && !any; ++n) {
+    const Range seen{std::max(keys.begin, blocks[n].keys.begin),
+                     std::min(keys.end, blocks[n].keys.end)};
+    if (seen.begin < seen.end) each_piece(s, blocks[n], seen, [&](Range) { any = true; });
+  }
+  return any;
+}
+
 /// Attends to `all` keys, as far as the queries see them. What comes out is left in the blocks.
 template <class Kernel, class T>
 void attend_tiles(const Slice& s, Range queries, Range all, void* memory) {
   Kernel kernel(s);
-  const Scratch scratch = cut(static_cast<char*>(memory), kernel.room, queries.end - queries.begin);
+  const int64_t in_block = block_queries(s);
+  const Scratch scratch =
+      cut(static_cast<char*>(memory), kernel.room, ceil_div(queries.end - queries.begin, in_block));
   int64_t blocks = 0;
   Range keys{all.end, all.begin};  // of all blocks together
-  for (int64_t i = queries.begin; i < queries.end; i += kBlock, ++blocks) {
+  for (int64_t i = queries.begin; i < queries.end; i += in_block, ++blocks) {
     Block& b = scratch.blocks[blocks];
     start_block<T>(kernel, s, {i, queries.end}, all, scratch, b);
     if (b.keys.begin == b.keys.end) continue;
     keys = {std::min(keys.begin, b.keys.begin), std::max(keys.end, b.keys.end)};
   }
   const int64_t step = kernel.tile_keys;
+  const bool skips = s.block_mask != nullptr || s.global_tokens > 0;
   // Tiles count from all.begin, wherever these queries' keys begin: a row's bits do not depend on
   // the queries it runs with.
   for (int64_t at = all.begin + (keys.begin - all.begin) / step * step; at < keys.end; at += step) {
     const Range whole{at, std::min(at + step, all.end)};
     const Range part{std::max(at, keys.begin), std::min(at + step, keys.end)};
+    if (skips && !any_sees(s, scratch.blocks, blocks, part)) continue;
     auto tile = kernel.template load_tile<T>(Kernel::kWholeTiles ? whole : part, scratch);
     const int64_t calls = blocks * (tile.keys.end - tile.keys.begin) / Kernel::kFetchKeys;
     Ahead ahead =
@@ -440,7 +532,13 @@ void attend_tiles(const Slice& s, Range queries, Range all, void* memory) {
       const Range seen{std::max(tile.keys.begin, b.keys.begin),
                        std::min(tile.keys.end, b.keys.end)};
       if (seen.begin >= seen.end) continue;
-      kernel.attend_tile(b, tile, Kernel::kWholeTiles ? tile.keys : seen, scratch, ahead);
+      if (!skips)
+        kernel.attend_tile(b, tile, Kernel::kWholeTiles ? tile.keys : seen, scratch, ahead);
+      else if (!Kernel::kWholeTiles)
+        each_piece(s, b, seen,
+                   [&](Range piece) { kernel.attend_tile(b, tile, piece, scratch, ahead); });
+      else if (any_sees(s, &b, 1, seen))
+        kernel.attend_tile(b, tile, tile.keys, scratch, ahead);
     }
   }
 }
@@ -474,9 +572,9 @@ inline void add_block(const Slice& s, Block& to, const Block& from) {
 template <class T>
 void merge(const Slice& s, const Room& room, Range queries, int64_t parts, char* memory,
            size_t bytes) {
-  const int64_t count = queries.end - queries.begin;
+  const int64_t count = ceil_div(queries.end - queries.begin, block_queries(s));
   const Scratch first = cut(memory, room, count, true);
-  for (int64_t n = 0; n < (count + kBlock - 1) / kBlock; ++n) {
+  for (int64_t n = 0; n < count; ++n) {
     Block& b = first.blocks[n];
     for (int64_t part = 1; part < parts; ++part)
       add_block(s, b, cut(memory + static_cast<size_t>(part) * bytes, room, count, true).blocks[n]);
@@ -504,7 +602,7 @@ void attend_part(const Slice& s, Range queries, Range keys, void* memory) {
 
 template <class Kernel>
 size_t scratch_bytes(int64_t head_dim, int64_t head_dim_v, int64_t queries) {
-  return cut(nullptr, Kernel::room_of(head_dim, head_dim_v), queries).bytes;
+  return cut(nullptr, Kernel::room_of(head_dim, head_dim_v), ceil_div(queries, kBlock)).bytes;
 }
 
 template <class Kernel>

@@ -40,7 +40,11 @@ struct Slice {
   const void* bias = nullptr;     // [queries, keys]
   const uint8_t* mask = nullptr;  // [queries, keys]
   int64_t bias_stride_q = 0, bias_stride_kv = 0, mask_stride_q = 0, mask_stride_kv = 0;
-  bool pairs_of_rows = false;       // bias and mask are of rows, not of places
+  bool pairs_of_rows = false;  // bias and mask are of rows, not of places
+  // [blocks of queries, blocks of keys]: place i is in block i / block_q, place j in j / block_kv
+  const uint8_t* block_mask = nullptr;
+  int64_t block_q = 0, block_kv = 0, block_mask_stride_q = 0, block_mask_stride_kv = 0;
+  int64_t global_tokens = 0;        // the first places, which the window leaves out
   const float* rel_bias = nullptr;  // added: rel_bias[rel_place[i] - rel_place[j] + rel_centre]
   const int32_t* rel_place = nullptr;
   int32_t rel_centre = 0;
@@ -55,6 +59,14 @@ struct Slice {
   const Slice* next = nullptr;  // what the caller attends to next, to be fetched in time
   Range next_queries{0, 0}, next_keys{0, 0};
 };
+
+/// The fewest keys in which a kernel looks for something to skip.
+constexpr int64_t kLeastPiece = 64;
+
+/// The keys of a piece: whole blocks of `block_kv`.
+constexpr int64_t piece_keys(int64_t block_kv) {
+  return (kLeastPiece + block_kv - 1) / block_kv * block_kv;
+}
 
 /// How attend() cuts its work: keys a tile, and queries that share a tile while it is in cache.
 struct Tiling {
@@ -71,7 +83,8 @@ struct Tiling {
 struct TileKernel {
   Tiling (*tiling)(int64_t head_dim, int64_t head_dim_v);
 
-  /// Scratch of one thread, a multiple of 256 bytes, for calls of at most `queries` queries.
+  /// Scratch of one thread, a multiple of 256 bytes, for calls of at most `queries` queries; with a
+  /// block mask, of at most two thirds of them (scratch_queries).
   size_t (*scratch_bytes)(int64_t head_dim, int64_t head_dim_v, int64_t queries);
 
   /// Attends to `keys`, as far as `queries` see them. The result is left in `scratch` for merge().

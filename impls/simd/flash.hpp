@@ -18,7 +18,8 @@ constexpr uint64_t kFlashFeatures =
     ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW |
     ATTEST_WITH_DIAGONAL | ATTEST_WITH_SOFTCAP | ATTEST_WITH_BIAS | ATTEST_WITH_MASK |
     ATTEST_WITH_LSE | ATTEST_WITH_VARLEN | ATTEST_WITH_SEQ_LENS | ATTEST_WITH_PAGES |
-    ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED | ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS;
+    ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED | ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS |
+    ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_GLOBAL;
 
 /// An implementation by the tile kernel `Tiles` (attend.hpp), which has a kInfo besides.
 template <class Tiles>
@@ -53,7 +54,8 @@ struct Flash {
     const int threads = work.parts > 1 || work.together > 1 ? 1 : problem.threads;
     work.group = group_queries(queries, work.heads, threads, tiling);
     work.groups = ceil(queries, work.group);
-    work.scratch_bytes = Tiles::kernel().scratch_bytes(p.head_dim, p.head_dim_v, work.group);
+    work.scratch_bytes = Tiles::kernel().scratch_bytes(p.head_dim, p.head_dim_v,
+                                                       scratch_queries(problem, work.group));
     work.workspace_bytes =
         work.scratch_bytes *
         static_cast<size_t>(work.parts > 1 ? work.tasks() : int64_t{problem.threads});
@@ -65,7 +67,8 @@ struct Flash {
   static int64_t heads_together(const attest_problem& problem, const Tiling& tiling) {
     const attest_softmax_params& p = softmax_params(problem);
     const int64_t repeat = p.num_heads / p.num_kv_heads;
-    const bool differ = problem.features & (ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS);
+    const bool differ = problem.features & (ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS |
+                                            ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_GLOBAL);
     return p.seq_len_q == 1 && !differ && repeat <= tiling.queries ? repeat : 1;
   }
   static int64_t parts_of(int64_t queries, int64_t heads, int64_t keys) {
@@ -80,7 +83,8 @@ struct Flash {
     const Plan work = plan(problem);
     Tiles::declare(support);
     support.sum_chain =
-        Tiles::kernel().tiling(p.head_dim, p.head_dim_v).sum_chain(work.part_keys) + work.parts;
+        sum_chain(problem, Tiles::kernel().tiling(p.head_dim, p.head_dim_v), work.part_keys) +
+        work.parts;
     support.workspace_bytes = work.workspace_bytes;
     return nullptr;
   }

@@ -69,9 +69,10 @@ inline Slice softmax_slice(const attest_problem& problem, void* const* data, int
   const auto at = [&](int role, int64_t batch, int64_t head, int64_t row) {
     const int64_t element =
         batch * t[role].stride[0] + head * t[role].stride[1] + row * t[role].stride[2];
-    return static_cast<char*>(data[role]) + element * (role == ATTEST_LSE    ? 4
-                                                       : role == ATTEST_MASK ? 1
-                                                                             : size);
+    return static_cast<char*>(data[role]) +
+           element * (role == ATTEST_LSE                                 ? 4
+                      : role == ATTEST_MASK || role == ATTEST_BLOCK_MASK ? 1
+                                                                         : size);
   };
   const int64_t batch_q = data[ATTEST_CU_SEQLENS_Q] != nullptr ? 0 : b,
                 batch_kv =
@@ -109,6 +110,14 @@ inline Slice softmax_slice(const attest_problem& problem, void* const* data, int
     s.mask_stride_q = t[ATTEST_MASK].stride[2];
     s.mask_stride_kv = t[ATTEST_MASK].stride[3];
   }
+  if (data[ATTEST_BLOCK_MASK] != nullptr) {
+    s.block_mask = reinterpret_cast<const uint8_t*>(at(ATTEST_BLOCK_MASK, b, h, 0));
+    s.block_mask_stride_q = t[ATTEST_BLOCK_MASK].stride[2];
+    s.block_mask_stride_kv = t[ATTEST_BLOCK_MASK].stride[3];
+    s.block_q = p.block_q;
+    s.block_kv = p.block_kv;
+  }
+  s.global_tokens = p.global_tokens;
   if (data[ATTEST_SINKS] != nullptr)
     s.sink = static_cast<const float*>(data[ATTEST_SINKS])[h * t[ATTEST_SINKS].stride[0]];
   if (data[ATTEST_ALIBI_SLOPES] != nullptr)
@@ -123,6 +132,21 @@ inline Slice softmax_slice(const attest_problem& problem, void* const* data, int
   s.window_right = p.window_right;
   s.offset = p.diagonal_offset + (p.diagonal == ATTEST_BOTTOM_RIGHT ? n.kv - n.q : 0);
   return s;
+}
+
+/// For how many queries TileKernel::scratch_bytes has to make room where calls have `queries`.
+/// Blocks of queries may be smaller beside a block mask: two vectors instead of three.
+inline int64_t scratch_queries(const attest_problem& problem, int64_t queries) {
+  return (problem.features & ATTEST_WITH_BLOCK_MASK) != 0 ? (3 * queries + 1) / 2 : queries;
+}
+
+/// The longest chain of float additions in a row's sum over `keys` keys. Tiles are cut into pieces,
+/// each with a sum of its own, where blocks are skipped and behind global tokens.
+inline int64_t sum_chain(const attest_problem& problem, const Tiling& tiling, int64_t keys) {
+  const attest_softmax_params& p = softmax_params(problem);
+  int64_t pieces = p.global_tokens > 0 ? 1 : 0;
+  if (p.block_kv > 0) pieces += keys / piece_keys(p.block_kv) + 1;
+  return tiling.sum_chain(keys) + pieces;
 }
 
 /// Queries a task: as many as share a tile well, fewer where threads would go idle, even groups,

@@ -46,6 +46,7 @@ Sequence sequence(const Trial& t, int64_t b) {
 int64_t modulo(int64_t n, int64_t size) { return (n % size + size) % size; }
 
 bool in_band_and_patch(const attest_softmax_params& p, const Sequence& s, int64_t i, int64_t j) {
+  if (i < p.global_tokens || j < p.global_tokens) return true;
   const int64_t place =
       i + p.diagonal_offset + (p.diagonal == ATTEST_BOTTOM_RIGHT ? s.kv - s.q : 0);
   if (p.window_left >= 0 && j < place - p.window_left) return false;
@@ -102,6 +103,8 @@ struct Row {
     if (!in_band_and_patch(p, s, i, j) || !in_grid(t, h, i, j, added)) return -kInfinity;
     if (const Tensor* mask = t.find(ATTEST_MASK))
       if ((*mask)({b, h, i, j}) == 0) return -kInfinity;
+    if (const Tensor* blocks = t.find(ATTEST_BLOCK_MASK))
+      if ((*blocks)({b, h, i / p.block_q, j / p.block_kv}) == 0) return -kInfinity;
     if (const Tensor* bias = t.find(ATTEST_BIAS)) {
       const double value = (*bias)({b, h, i, j});
       if (value == -kInfinity) return value;

@@ -19,10 +19,13 @@ class Maker {
     const bool grid = with(ATTEST_WITH_GRID, 20);
     if (grid) set_grid();
     if (!grid) with(ATTEST_WITH_ORDER, 25), with(ATTEST_WITH_PATCHES, 25);
-    const bool self = (t.features & (ATTEST_WITH_ORDER | ATTEST_WITH_PATCHES)) != 0;
+    bool self = (t.features & (ATTEST_WITH_ORDER | ATTEST_WITH_PATCHES)) != 0;
     if (self) p.seq_len_kv = p.seq_len_q;
     if (t.features & ATTEST_WITH_PATCHES) p.patch_size = upto(p.seq_len_q + 3);
     if (!grid) set_band();
+    const bool band = p.window_left >= 0 || p.window_right >= 0;
+    const bool globals = band && p.patch_size == 0 && with(ATTEST_WITH_GLOBAL, 40);
+    if (globals) p.seq_len_kv = p.seq_len_q, p.global_tokens = upto(p.seq_len_q), self = true;
     if (!grid && with(ATTEST_WITH_ALIBI, 20)) set_slopes();
     if (with(ATTEST_WITH_SINKS, 20)) set_sinks();
     if (with(ATTEST_WITH_SOFTCAP, 20)) p.softcap = float(upto(5));
@@ -179,6 +182,13 @@ class Maker {
     };
     if (with(ATTEST_WITH_BIAS, 20)) t.tensor[ATTEST_BIAS] = make(dtype(), dims());
     if (with(ATTEST_WITH_MASK, 20)) t.tensor[ATTEST_MASK] = make(ATTEST_BOOL, dims());
+    if (with(ATTEST_WITH_BLOCK_MASK, 20)) {
+      p.block_q = upto(p.seq_len_q + 2), p.block_kv = upto(p.seq_len_kv + 2);
+      t.tensor[ATTEST_BLOCK_MASK] =
+          make(ATTEST_BOOL,
+               {or_one(p.batch), or_one(p.num_heads), (p.seq_len_q + p.block_q - 1) / p.block_q,
+                (p.seq_len_kv + p.block_kv - 1) / p.block_kv});
+    }
     if ((t.features & ATTEST_WITH_GRID) && with(ATTEST_WITH_REL_BIAS, 60))
       t.tensor[ATTEST_REL_BIAS] =
           make(dtype(), {p.num_heads, 2 * p.window_height - 1, 2 * p.window_width - 1});
@@ -194,8 +204,9 @@ class Maker {
                            ? -kInfinity
                            : normal(engine_) * (role == ATTEST_Q ? size : 1));
         });
-    if (Tensor& mask = t.tensor[ATTEST_MASK])
-      mask.each([&](const auto& index) { mask.set(index, chance(70)); });
+    for (const int role : {ATTEST_MASK, ATTEST_BLOCK_MASK})
+      if (Tensor& mask = t.tensor[role])
+        mask.each([&](const auto& index) { mask.set(index, chance(70)); });
     for (const int role : {ATTEST_O, ATTEST_LSE})
       if (Tensor& x = t.tensor[role])
         x.each([&](const auto& index) { x.set(index, std::nan("")); });

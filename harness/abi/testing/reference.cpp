@@ -191,8 +191,9 @@ bool in_reach(const Trial& trial, int64_t b, int64_t i, int64_t j) {
   if (i >= tokens_q || j >= tokens_kv) return false;
   const int64_t diagonal =
       i + p.diagonal_offset + (p.diagonal == ATTEST_BOTTOM_RIGHT ? tokens_kv - tokens_q : 0);
-  if (p.window_left >= 0 && j < diagonal - p.window_left) return false;
-  if (p.window_right >= 0 && j > diagonal + p.window_right) return false;
+  const bool global = i < p.global_tokens || j < p.global_tokens;
+  if (!global && p.window_left >= 0 && j < diagonal - p.window_left) return false;
+  if (!global && p.window_right >= 0 && j > diagonal + p.window_right) return false;
   if (p.patch_size > 0) {
     const int64_t patch = i / p.patch_size;
     const bool is_short = (patch + 1) * p.patch_size > tokens_kv;
@@ -210,6 +211,9 @@ bool in_reach(const Trial& trial, int64_t b, int64_t i, int64_t j) {
 
 bool visible(const Trial& trial, int64_t b, int64_t h, int64_t i, int64_t j) {
   const Tensor &mask = trial.tensor[ATTEST_MASK], &bias = trial.tensor[ATTEST_BIAS];
+  const Tensor& blocks = trial.tensor[ATTEST_BLOCK_MASK];
+  const attest_softmax_params& p = trial.p();
+  if (blocks && blocks.at({b, h, i / p.block_q, j / p.block_kv}) == 0) return false;
   return in_reach(trial, b, i, j) && !(mask && mask.at({b, h, i, j}) == 0) &&
          !(bias && bias.at({b, h, i, j}) == -kInfinity);
 }

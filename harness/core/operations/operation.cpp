@@ -257,9 +257,10 @@ double query_count(const Problem& problem) {
 
 std::vector<std::string> feature_names(uint64_t features, const Operation* operation) {
   static constexpr const char* kNames[] = {
-      "GQA",  "HEAD_DIM_V", "CAUSAL",  "WINDOW",      "DIAGONAL",  "SOFTCAP", "BIAS",
-      "MASK", "LSE",        "VARLEN",  "SEQ_LENS",    "PAGES",     "ORDER",   "PATCHES",
-      "GRID", "REL_BIAS",   "STRIDES", "MIXED_DTYPE", "UNALIGNED", "ALIBI",   "SINKS"};
+      "GQA",       "HEAD_DIM_V", "CAUSAL", "WINDOW",     "DIAGONAL", "SOFTCAP",
+      "BIAS",      "MASK",       "LSE",    "VARLEN",     "SEQ_LENS", "PAGES",
+      "ORDER",     "PATCHES",    "GRID",   "REL_BIAS",   "STRIDES",  "MIXED_DTYPE",
+      "UNALIGNED", "ALIBI",      "SINKS",  "BLOCK_MASK", "GLOBAL"};
   std::vector<std::string> names;
   for (int bit = 0; bit < 64; ++bit) {
     if (!(features >> bit & 1)) continue;

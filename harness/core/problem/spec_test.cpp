@@ -200,6 +200,8 @@ Problem random_softmax(uint64_t seed) {
   }
   if (one_in(4)) p.patch_size = 1 + below(64);
   if (one_in(5)) p.page_size = 1 + below(32);
+  if (one_in(8)) p.block_q = 1 + below(64), p.block_kv = 1 + below(64);
+  if (one_in(8)) p.global_tokens = 1 + below(8);
   if (one_in(4)) {
     p.window_height = 1 + below(8);
     p.window_width = 1 + below(8);
@@ -213,8 +215,10 @@ Problem random_softmax(uint64_t seed) {
   Problem completed = problem;
   softmax_operation().complete(completed);
   for (const Role& role : softmax_operation().roles()) {
+    if (role.index == ATTEST_BLOCK_MASK && p.block_q == 0) continue;
     if (role.required ? !one_in(4)
-                      : !one_in(6) && !(p.page_size > 0 && role.index == ATTEST_PAGE_TABLE))
+                      : !one_in(6) && !(p.page_size > 0 && role.index == ATTEST_PAGE_TABLE) &&
+                            role.index != ATTEST_BLOCK_MASK)
       continue;
     std::vector<int64_t> full = softmax_operation().dims(completed, role.index);
     if (role.index == ATTEST_BIAS || role.index == ATTEST_MASK)
@@ -256,7 +260,7 @@ TEST(Spec, EveryRandomProblemComesBackFromItsLine) {
         << line;
   }
   EXPECT_GT(made, 4000);
-  EXPECT_EQ(print_features(features), print_features((ATTEST_WITH_SINKS << 1) - 1))
+  EXPECT_EQ(print_features(features), print_features((ATTEST_WITH_GLOBAL << 1) - 1))
       << "the generator misses a feature";
 }
 

@@ -38,6 +38,8 @@ struct Bound {
 };
 
 Bound arithmetic_bound(const Record& record, const Probe& probe) {
+  // Kernels skip what a block mask hides, and how much that is the inputs decide.
+  if (words(record.features, '+').contains("BLOCK_MASK")) return {};
   const std::set<std::string> dtypes = dtypes_of(record);
   const ArithmeticPeak* best = nullptr;
   const auto gflops = [&](const ArithmeticPeak& peak) {

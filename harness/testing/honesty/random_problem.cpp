@@ -261,6 +261,18 @@ class SoftmaxMaker : Maker {
     if (!grid && d_.chance(combined ? 70 : 12)) note(problem, ATTEST_ALIBI_SLOPES);
     if (d_.chance(70)) note(problem, ATTEST_LSE);
     if (d_.chance(combined ? 40 : 12)) note(problem, ATTEST_SINKS);
+    auto& p = problem.as<attest_softmax_params>();
+    bool self = p.seq_len_q == p.seq_len_kv && p.patch_size == 0;
+    for (const int32_t role :
+         {ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV, ATTEST_SEQ_LENS_Q, ATTEST_SEQ_LENS_KV})
+      self = self && !present(problem.tensor[size_t(role)]);
+    const bool band = p.window_left >= 0 || p.window_right >= 0;
+    if (self && band && d_.chance(40))
+      p.global_tokens = d_.between(1, std::min<int64_t>(p.seq_len_q, 20));
+    if (!d_.chance(10)) return;
+    p.block_q = d_.chance(70) ? int64_t{1} << d_.between(3, 7) : d_.between(1, 100);
+    p.block_kv = d_.chance(50) ? p.block_q : int64_t{1} << d_.between(3, 7);
+    note(problem, ATTEST_BLOCK_MASK);
   }
 
   bool order_ = false, patches_ = false;

@@ -38,6 +38,9 @@ constexpr Field kFields[] = {
     FIELD(shift_y, 0, "rows by which the grid is rolled up before it is cut into windows"),
     FIELD(shift_x, 0, "columns by which it is rolled left"),
     FIELD(shift_bias, 0, "added between tokens that rolling brought together; Swin: -100"),
+    FIELD(block_q, 0, "queries in a block of block_mask; 0: no block mask"),
+    FIELD(block_kv, 0, "keys in a block of block_mask; 0: no block mask"),
+    FIELD(global_tokens, 0, "first positions that the band leaves out: they see all, all see them"),
 };
 #undef FIELD
 
@@ -59,6 +62,7 @@ constexpr Role kRoles[] = {
     {ATTEST_REL_BIAS, "rel_bias", ATTEST_READ, false, ATTEST_NONE},
     {ATTEST_ALIBI_SLOPES, "alibi_slopes", ATTEST_READ, false, ATTEST_F32},
     {ATTEST_SINKS, "sinks", ATTEST_READ, false, ATTEST_F32},
+    {ATTEST_BLOCK_MASK, "block_mask", ATTEST_READ, false, ATTEST_BOOL},
 };
 
 // No bug is known that these alone find: they judge whoever asks for them.
@@ -100,6 +104,16 @@ std::vector<int64_t> key_dims(const Problem& problem) {
   }
   if (problem.has(ATTEST_CU_SEQLENS_KV)) return {1, p.num_kv_heads, tokens_kv(problem)};
   return {p.batch, p.num_kv_heads, p.seq_len_kv};
+}
+
+// Throws Error if the blocks have no size.
+std::vector<int64_t> block_mask_dims(const Params& p) {
+  if (p.block_q <= 0 || p.block_kv <= 0)
+    throw Error(
+        "block_mask: needs block_q and block_kv, the positions in a block, e.g. block_q=64 "
+        "block_kv=64");
+  return {p.batch, p.num_heads, (p.seq_len_q + p.block_q - 1) / p.block_q,
+          (p.seq_len_kv + p.block_kv - 1) / p.block_kv};
 }
 
 std::vector<int64_t> with(std::vector<int64_t> dims, int64_t last) {
@@ -154,12 +168,13 @@ std::vector<int64_t> SoftmaxOperation::dims(const Problem& problem, int32_t role
       return {p.num_heads, 2 * p.window_height - 1, 2 * p.window_width - 1};
     case ATTEST_ALIBI_SLOPES: return {p.batch, p.num_heads};
     case ATTEST_SINKS: return {p.num_heads};
+    case ATTEST_BLOCK_MASK: return block_mask_dims(p);
     default: return {};
   }
 }
 
 bool SoftmaxOperation::may_broadcast(int32_t role, int axis) const {
-  return role == ATTEST_BIAS || role == ATTEST_MASK ||
+  return role == ATTEST_BIAS || role == ATTEST_MASK || (role == ATTEST_BLOCK_MASK && axis < 2) ||
          ((role == ATTEST_ORDER || role == ATTEST_ALIBI_SLOPES) && axis == 0);
 }
 
@@ -185,6 +200,8 @@ uint64_t SoftmaxOperation::features(const Problem& problem) const {
   add(problem.has(ATTEST_REL_BIAS), ATTEST_WITH_REL_BIAS);
   add(problem.has(ATTEST_ALIBI_SLOPES), ATTEST_WITH_ALIBI);
   add(problem.has(ATTEST_SINKS), ATTEST_WITH_SINKS);
+  add(problem.has(ATTEST_BLOCK_MASK), ATTEST_WITH_BLOCK_MASK);
+  add(p.global_tokens > 0, ATTEST_WITH_GLOBAL);
   return bits;
 }
 

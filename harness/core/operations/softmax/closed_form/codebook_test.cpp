@@ -388,6 +388,29 @@ TEST(Codebook, PairTermsAreExact) {
     }
 }
 
+// Rows of one row of a block mask share their sums; the last blocks are short.
+TEST(Codebook, BlockMasksAreExact) {
+  auto set = [](Params& p) {
+    p.batch = 2;
+    p.num_heads = 2;
+    p.num_kv_heads = 1;
+    p.seq_len_q = 90;
+    p.seq_len_kv = 150;
+    p.head_dim = 24;
+    p.block_q = 16;
+    p.block_kv = 20;
+  };
+  for (const char* name : {"codebook", "codebook_peaked"}) {
+    SCOPED_TRACE(name);
+    check_all(Case(ATTEST_F16, {name, 7}, set, {ATTEST_LSE, ATTEST_BLOCK_MASK}), everything, 7);
+    check_all(
+        Case(ATTEST_BF16, {name, 7},
+             [&](Params& p) { set(p), p.window_right = 0, p.diagonal = ATTEST_BOTTOM_RIGHT; },
+             {ATTEST_LSE, {ATTEST_BLOCK_MASK, {1, 2, 6, 8}}, {ATTEST_MASK, {2, 1, 90, 150}}}),
+        [](int64_t i, int64_t j) { return j <= i + 60; }, 7);
+  }
+}
+
 // A mask of rows alone hides all keys of some, and a row sees what its own mask shows, not that of
 // its padded length.
 TEST(Codebook, MasksOfRowsAndOfPaddedSequencesAreExact) {
@@ -636,6 +659,11 @@ TEST(Codebook, HasNoClosedFormWherePairsDiffer) {
       EXPECT_TRUE(closed(fill, small, {role})) << "rows have few patterns";
       EXPECT_FALSE(closed(fill, small, {role, ATTEST_ALIBI_SLOPES}));
     }
+    auto blocks = [&](Params& p) { small(p), p.block_q = 2, p.block_kv = 3; };
+    EXPECT_TRUE(closed(fill, blocks, {ATTEST_BLOCK_MASK}));
+    EXPECT_FALSE(closed(fill, blocks, {ATTEST_BLOCK_MASK, ATTEST_ALIBI_SLOPES}));
+    auto globals = [&](Params& p) { small(p), p.window_left = 2, p.global_tokens = 1; };
+    EXPECT_FALSE(closed(fill, globals, {})) << "rows see keys in two pieces";
     EXPECT_EQ(closed(fill, small, {ATTEST_ALIBI_SLOPES}), !large);
     EXPECT_TRUE(closed(fill, small, {ATTEST_SINKS}));
     EXPECT_FALSE(closed(fill, small, {ATTEST_ALIBI_SLOPES, ATTEST_SINKS}));

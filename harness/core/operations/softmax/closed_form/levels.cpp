@@ -1,9 +1,9 @@
 #include "core/operations/softmax/closed_form/levels.hpp"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <map>
-#include <utility>
 
 #include "core/tensor/random.hpp"
 
@@ -35,29 +35,33 @@ ScoreLevels::ScoreLevels(const Problem& problem, const Tensors& tensors, const G
       bias_(tensors[ATTEST_BIAS]),
       mask_(tensors[ATTEST_MASK]),
       rel_bias_(tensors[ATTEST_REL_BIAS]),
+      block_mask_(tensors[ATTEST_BLOCK_MASK]),
       unit_(unit),
       shifted_(shifted(problem.as<attest_softmax_params>())),
       shift_bias_(double(problem.as<attest_softmax_params>().shift_bias)),
       key_levels_(fit(problem) ? count_levels(bool(bias_), bool(rel_bias_), shifted_) : 1),
       query_levels_(fit(problem) && shifted_ && !rel_bias_ ? kRegions : 1),
       heads_(problem.as<attest_softmax_params>().num_heads),
-      by_row_(of_pairs(mask_.spec) || of_pairs(bias_.spec)) {
+      by_row_(of_pairs(mask_.spec) || of_pairs(bias_.spec) || of_pairs(block_mask_.spec)) {
   if (by_row_) find_patterns();
 }
 
 void ScoreLevels::find_patterns() {
   const RowClasses mask = of_pairs(mask_.spec) ? RowClasses(mask_) : RowClasses(),
-                   bias = of_pairs(bias_.spec) ? RowClasses(bias_) : RowClasses();
+                   bias = of_pairs(bias_.spec) ? RowClasses(bias_) : RowClasses(),
+                   blocks = of_pairs(block_mask_.spec) ? RowClasses(block_mask_) : RowClasses();
   patterns_.resize(size_t(geometry_.batch() * heads_));
 #pragma omp parallel for schedule(static)
   for (size_t n = 0; n < patterns_.size(); ++n) {
     const int64_t b = int64_t(n) / heads_, h = int64_t(n) % heads_;
     Patterns& of = patterns_[n];
-    std::map<std::pair<int64_t, int64_t>, int32_t> found;
+    std::map<std::array<int64_t, 3>, int32_t> found;
     for (int64_t i = 0; i < geometry_.length_q(b); ++i) {
       const int64_t row = geometry_.token(i);
-      const auto [at, is_new] = found.try_emplace({mask.of(b, h, row), bias.of(b, h, row)},
-                                                  int32_t(of.first_place.size()));
+      const int64_t block = geometry_.block_row(i);
+      const auto [at, is_new] =
+          found.try_emplace({mask.of(b, h, row), bias.of(b, h, row), blocks.of(b, h, block)},
+                            int32_t(of.first_place.size()));
       if (is_new) of.first_place.push_back(i);
       of.pattern.push_back(at->second);
     }
@@ -69,7 +73,10 @@ bool ScoreLevels::fit(const Problem& problem) {
   const TensorSpec &bias = problem.tensor[ATTEST_BIAS], &mask = problem.tensor[ATTEST_MASK];
   const bool rel_bias = present(problem.tensor[ATTEST_REL_BIAS]),
              alibi = present(problem.tensor[ATTEST_ALIBI_SLOPES]);
-  if ((of_pairs(bias) || of_pairs(mask)) && (alibi || p.grid_height > 0)) return false;
+  const bool by_row =
+      of_pairs(bias) || of_pairs(mask) || of_pairs(problem.tensor[ATTEST_BLOCK_MASK]);
+  if (by_row && (alibi || p.grid_height > 0)) return false;
+  if (p.global_tokens > 0) return false;  // each row sees keys of its own, in two pieces
   // One number for all keys of a row errs alike in all of their scores, which the closed form's
   // sigma does not know.
   if (of_pairs(bias) && bias.dim[3] == 1) return false;
@@ -84,7 +91,7 @@ double ScoreLevels::any_value(uint64_t seed, uint64_t index) {
 bool ScoreLevels::hidden(int64_t b, int64_t h, int64_t i, int64_t j) const {
   const int64_t query = geometry_.token(i), key = geometry_.token(j);
   return (mask_ && mask_.at({b, h, query, key}) == 0) ||
-         (bias_ && bias_.at({b, h, query, key}) == kHidden);
+         (bias_ && bias_.at({b, h, query, key}) == kHidden) || geometry_.block_hidden(b, h, i, j);
 }
 
 int64_t ScoreLevels::of_key(int64_t b, int64_t h, int64_t i, int64_t j) const {

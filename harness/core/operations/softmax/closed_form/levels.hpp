@@ -1,6 +1,6 @@
-// The levels of a codebook fill: the few values that BIAS, MASK, REL_BIAS and shift_bias add to its
-// scores. Keys of one code and level still have one score. Rows of MASK and BIAS with the same
-// bytes have one pattern; their keys have the same levels.
+// The levels of a codebook fill: the few values that BIAS, MASK, BLOCK_MASK, REL_BIAS and
+// shift_bias add to its scores. Keys of one code and level still have one score. Rows of MASK, BIAS
+// and BLOCK_MASK with the same bytes have one pattern; their keys have the same levels.
 #pragma once
 #include <vector>
 
@@ -19,9 +19,9 @@ class ScoreLevels {
   /// Whether a closed form can have the problem's terms: each depends on the key alone, or on the
   /// key and the row's pattern, or on two positions in a small grid window.
   static bool fit(const Problem& problem);
-  /// Writes BIAS, MASK and REL_BIAS; the tables must be filled. `variant`: a small number that
-  /// differs between fills. If few rows or heads cannot show all patterns, other fills show the
-  /// others.
+  /// Writes BIAS, MASK, BLOCK_MASK and REL_BIAS; the tables must be filled. `variant`: a small
+  /// number that differs between fills. If few rows or heads cannot show all patterns, other fills
+  /// show the others.
   static void fill(const Problem& problem, uint64_t seed, const Tensors& tensors, double unit,
                    int64_t variant);
 
@@ -33,10 +33,10 @@ class ScoreLevels {
   /// Whether a key's level depends on the query's position too (REL_BIAS).
   bool by_pair() const { return bool(rel_bias_); }
   /// Whether some keys are hidden.
-  bool may_hide() const { return mask_ || bias_; }
+  bool may_hide() const { return mask_ || bias_ || block_mask_; }
 
-  /// The number of patterns of the rows of a sequence and head. 1 if MASK and BIAS are the same for
-  /// all rows.
+  /// The number of patterns of the rows of a sequence and head. 1 if MASK, BIAS and BLOCK_MASK are
+  /// the same for all rows.
   int64_t patterns(int64_t b, int64_t h) const {
     return by_row_ ? int64_t(of(b, h).first_place.size()) : 1;
   }
@@ -66,13 +66,13 @@ class ScoreLevels {
   void find_patterns();
 
   const Geometry& geometry_;
-  Tensor bias_, mask_, rel_bias_;
+  Tensor bias_, mask_, rel_bias_, block_mask_;
   double unit_;
   bool shifted_;
   double shift_bias_;
   int64_t key_levels_ = 1, query_levels_ = 1;
   int64_t heads_;
-  bool by_row_;                     // MASK or BIAS is of pairs
+  bool by_row_;                     // MASK or BIAS is of pairs, or BLOCK_MASK has several rows
   std::vector<Patterns> patterns_;  // [batch, heads]; empty unless by_row_
 };
 

@@ -1,9 +1,10 @@
-// BIAS, MASK and REL_BIAS of the codebook fills.
+// BIAS, MASK, BLOCK_MASK and REL_BIAS of the codebook fills.
 #include <algorithm>
 #include <cstring>
 #include <limits>
 
 #include "core/operations/fill_rows.hpp"
+#include "core/operations/softmax/closed_form/block_masks.hpp"
 #include "core/operations/softmax/closed_form/codebook.hpp"
 #include "core/operations/softmax/closed_form/levels.hpp"
 #include "core/operations/softmax/closed_form/marks.hpp"
@@ -290,10 +291,13 @@ void ScoreLevels::fill(const Problem& problem, uint64_t seed, const Tensors& ten
                 for (size_t n = 0; n < values.size(); ++n)
                   values[n] = float(unit * any_value(from, uint64_t(row) * values.size() + n));
               });
+  const uint64_t own = random_bits(seed, uint64_t(variant));
+  if (tensors[ATTEST_BLOCK_MASK])
+    fill_block_mask(tensors[ATTEST_BLOCK_MASK], random_bits(own, ATTEST_BLOCK_MASK),
+                    BlockDensity::kDense);
   const auto& p = problem.as<attest_softmax_params>();
   const Geometry geometry(problem, tensors);
   const Layout layout(p, geometry, Codebook::Kind(variant));
-  const uint64_t own = random_bits(seed, uint64_t(variant));
   std::vector<Term> terms;
   for (const int32_t role : {ATTEST_MASK, ATTEST_BIAS})
     if (tensors[size_t(role)]) terms.emplace_back(tensors, role, layout, own, unit, variant);

@@ -70,7 +70,7 @@ void find_in_rows(const PairTensors& pairs, const std::vector<PairRow>& rows, Fo
 
 void find_blocks(const Problem& problem, const Tensors& tensors, const Geometry& geometry,
                  const std::vector<bool>& judged, Found& found) {
-  const PairTensors pairs(tensors, geometry);
+  const PairTensors pairs(problem, tensors, geometry);
   if (pairs.present().empty()) return;
   const auto& p = problem.as<attest_softmax_params>();
   double looked_at = 0;

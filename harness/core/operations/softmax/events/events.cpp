@@ -54,6 +54,7 @@ class Counter {
     find_finite_biases(problem_, inputs_, geometry_, judged_, found_);
     find_hidden_wild(problem_, inputs_, geometry_, found_);
     find_lengths(problem_, geometry_, judged_, found_);
+    find_structure(problem_, inputs_, geometry_, judged_, found_);
     return std::move(found_);
   }
 

@@ -79,6 +79,24 @@
 //     A row sees at least two keys, and all keys that it sees differ.
 // heavy
 //     A key with a value of at least 100 has a quarter of a row's weight.
+// block_mask/blind, /only_last
+//     In a block mask of at least four rows and three columns, a row of blocks sees no block, or
+//     the last one alone.
+// block_mask/short_last/seen, /hidden
+//     The last block of keys is short. A row of blocks sees it, but not all others; another sees
+//     others, but not this one.
+// block_mask/short_rows
+//     The last block of queries is short and sees other blocks than the one before it.
+// block_mask/transposed, /heads, /sequences
+//     A row of blocks differs from the column of that number, from the same row of head 0, from
+//     that of sequence 0.
+// global/sees_all, /last_query
+//     A global token (the last one) sees a key that the band would hide from it.
+// global/is_seen, /first_other_key
+//     A row behind the global tokens sees the last of them outside its band; the band hides the
+//     first key behind them from it.
+// global/first_other_query
+//     The band hides a key from the first row behind the global tokens.
 // lengths/q_differs
 //     A sequence with queries and keys has not as many queries as keys.
 // lengths/offsets_differ
@@ -148,6 +166,11 @@ void find_hidden(const Problem& problem, const Tensors& tensors, const Geometry&
                  const std::vector<bool>& judged, Found& found);
 void find_blocks(const Problem& problem, const Tensors& tensors, const Geometry& geometry,
                  const std::vector<bool>& judged, Found& found);
+
+/// Events of BLOCK_MASK and of global tokens.
+std::vector<NumericEvent> structure_events(const Problem& problem);
+void find_structure(const Problem& problem, const Tensors& tensors, const Geometry& geometry,
+                    const std::vector<bool>& judged, Found& found);
 
 /// Events of what programs write into BIAS where others write -inf.
 void find_finite_biases(const Problem& problem, const Tensors& tensors, const Geometry& geometry,

@@ -59,7 +59,7 @@ void find_finite_biases(const Problem& problem, const Tensors& tensors, const Ge
                         const std::vector<bool>& judged, Found& found) {
   const Tensor& bias = tensors[ATTEST_BIAS];
   if (!bias) return;
-  const PairTensors pairs(tensors, geometry);
+  const PairTensors pairs(problem, tensors, geometry);
   each_sampled_row(problem, geometry, judged, pairs, kBiasRows, kBiasSeed, [&](const PairRow& row) {
     note(row, look_at(pairs, row, bias, geometry), found);
   });

@@ -81,7 +81,7 @@ void find_of_row(const PairTensors& pairs, const PairRow& at, Found& found) {
 
 void find_hidden(const Problem& problem, const Tensors& tensors, const Geometry& geometry,
                  const std::vector<bool>& judged, Found& found) {
-  const PairTensors pairs(tensors, geometry);
+  const PairTensors pairs(problem, tensors, geometry);
   if (pairs.present().empty()) return;
   each_sampled_row(problem, geometry, judged, pairs, kRows, kHiddenSeed, [&](const PairRow& row) {
     if (pairs.sees_any(row)) find_of_row(pairs, row, found);

@@ -26,6 +26,8 @@ class Catalogue {
     add_wild();
     add_weights();
     for (NumericEvent& event : events::length_events(problem_)) events_.push_back(std::move(event));
+    for (NumericEvent& event : events::structure_events(problem_))
+      events_.push_back(std::move(event));
     return std::move(events_);
   }
 
@@ -183,10 +185,13 @@ class Catalogue {
           first_of(hides_none, first_of(first_of(few, same), keys(2 * tile))));
   }
 
+  bool blocks_differ() const {
+    return has(ATTEST_BLOCK_MASK) && spec(ATTEST_BLOCK_MASK).dim[2] > 1;
+  }
   // Whether hiding or intervals part the rows of one head.
   bool rows_differ() const {
-    return shape_.varies || no_hiding(ATTEST_MASK, true).empty() ||
-           no_hiding(ATTEST_BIAS, true).empty();
+    return shape_.varies || blocks_differ() || p_.global_tokens > 0 ||
+           no_hiding(ATTEST_MASK, true).empty() || no_hiding(ATTEST_BIAS, true).empty();
   }
 
   // What an infinity may not stand for, since honest kernels differ in what they make of it.

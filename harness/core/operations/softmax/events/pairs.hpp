@@ -20,15 +20,18 @@ class PairTensors {
   enum class Which { kMask, kBias };
   static const char* name(Which which) { return which == Which::kMask ? "mask" : "bias"; }
 
-  PairTensors(const Tensors& tensors, const Geometry& geometry)
-      : mask_(tensors[ATTEST_MASK]), bias_(tensors[ATTEST_BIAS]), geometry_(geometry) {
+  PairTensors(const Problem& problem, const Tensors& tensors, const Geometry& geometry)
+      : mask_(tensors[ATTEST_MASK]),
+        bias_(tensors[ATTEST_BIAS]),
+        others_hide_((problem.features & (ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_GLOBAL)) != 0),
+        geometry_(geometry) {
     if (mask_) present_.push_back(Which::kMask);
     if (bias_) present_.push_back(Which::kBias);
   }
   const std::vector<Which>& present() const { return present_; }
   /// Whether the hidden keys depend on dim `axis`: 0 the sequence, 1 the head, 2 the row.
   bool depends_on(int axis) const {
-    return mask_.spec.stride[axis] != 0 || bias_.spec.stride[axis] != 0;
+    return mask_.spec.stride[axis] != 0 || bias_.spec.stride[axis] != 0 || others_hide_;
   }
   bool hides(Which which, int64_t b, int64_t h, int64_t i, int64_t j) const {
     const Tensor& tensor = which == Which::kMask ? mask_ : bias_;
@@ -41,7 +44,7 @@ class PairTensors {
   bool sees(const PairRow& row, int64_t j) const {
     for (const Which which : present_)
       if (hides(which, row.b, row.h, row.i, j)) return false;
-    return true;
+    return !others_hide_ || geometry_.visible(row.b, row.h, row.i, j);
   }
   bool sees_any(const PairRow& row) const {
     for (int64_t j = row.keys.begin; j < row.keys.end; ++j)
@@ -51,6 +54,7 @@ class PairTensors {
 
  private:
   Tensor mask_, bias_;
+  bool others_hide_;  // BLOCK_MASK, or the band beside global tokens
   const Geometry& geometry_;
   std::vector<Which> present_;
 };

@@ -79,6 +79,7 @@ Unit::Unit(const Problem& problem, const Tensors& tensors, const Geometry& geome
     return tensors[size_t(role)] && tensors[size_t(role)].spec.stride[2] != 0;
   };
   adds_by_row_ = shifted || by_row(ATTEST_MASK) || by_row(ATTEST_BIAS) ||
+                 by_row(ATTEST_BLOCK_MASK) || params_.global_tokens > 0 ||
                  tensors[ATTEST_REL_BIAS] || tensors[ATTEST_ALIBI_SLOPES];
   const Tensor &k = tensors[ATTEST_K], &v = tensors[ATTEST_V];
   const int64_t length = geometry.length_kv(b);

@@ -187,7 +187,7 @@ void find_hidden_wild(const Problem& problem, const Tensors& tensors, const Geom
                       Found& found) {
   const auto& p = problem.as<attest_softmax_params>();
   const TensorSpec& k = problem.tensor[ATTEST_K];
-  const PairTensors pairs(tensors, geometry);
+  const PairTensors pairs(problem, tensors, geometry);
   std::vector<bool> read(size_t(k.dim[0] * k.dim[2]));
   auto note_cell = [&](Cell cell, int64_t head) {
     if (!found.contains("hidden_nan/k") && is_wild_row(tensors[ATTEST_K], cell, head))

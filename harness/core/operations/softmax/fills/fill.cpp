@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "core/operations/fill_rows.hpp"
+#include "core/operations/softmax/closed_form/block_masks.hpp"
 #include "core/operations/softmax/problem/geometry.hpp"
 #include "core/operations/softmax/softmax.hpp"
 #include "core/tensor/error.hpp"
@@ -185,6 +186,10 @@ void fill_random(const Problem& problem, const Fill& fill, const Tensors& tensor
   const Params& p = problem.as<Params>();
   fill_tables(problem, fill, tensors, only_own);
   fill_terms(problem, fill.seed, tensors);
+  const bool is_wild = wild_round_of(fill.name) >= 0;
+  if (tensors[ATTEST_BLOCK_MASK])
+    fill_block_mask(tensors[ATTEST_BLOCK_MASK], role_seed(fill.seed, ATTEST_BLOCK_MASK),
+                    is_wild ? BlockDensity::kDense : BlockDensity::kSparse);
   if (only_own && fill.name == "tokens") return;
   // q.k of standard normal rows has standard deviation sqrt(head_dim); what softmax_scale does not
   // undo, Q does.

@@ -102,7 +102,8 @@ class WildValues {
     const int64_t rows = geometry_.length_q(longest_), key = spoilt_key(longest_);
     const bool some_do_not = rows > 0 && !(geometry_.keys(longest_, 0).contains(key) &&
                                            geometry_.keys(longest_, rows - 1).contains(key));
-    if (p_.num_kv_heads > 1 || some_do_not) return longest_;
+    const bool hides = tensors_[ATTEST_BLOCK_MASK].spec.dim[2] > 1 || p_.global_tokens > 0;
+    if (p_.num_kv_heads > 1 || some_do_not || hides) return longest_;
     for (int64_t b = 0; b < geometry_.batch(); ++b)
       if (b != longest_ && geometry_.length_kv(b) > 0 && geometry_.length_q(b) > 0) return b;
     return std::nullopt;

@@ -368,6 +368,8 @@ void DeviceRows::Impl::compare_results(const Checked& some, const RowScores* sco
 std::string DeviceRows::unknown(const Problem& problem, std::span<const EqualKeys> equal) {
   const Params& p = problem.as<Params>();
   if (p.grid_height > 0) return "windows on a grid";
+  if (problem.has(ATTEST_BLOCK_MASK)) return "block masks";
+  if (p.global_tokens > 0) return "global tokens";
   if (p.head_dim > kMostHeadDim) return fmt::format("head_dim {}", p.head_dim);
   for (const int32_t role : {ATTEST_Q, ATTEST_K, ATTEST_V, ATTEST_BIAS})
     if (const TensorSpec& spec = problem.tensor[size_t(role)];

@@ -64,6 +64,7 @@ Interval visible_keys(const attest_softmax_params& params, int64_t i, int64_t le
     const int64_t size = params.window_height * params.window_width, begin = i / size * size;
     return {begin, begin + size};
   }
+  if (params.global_tokens > 0) return {0, length_kv};
   int64_t begin = 0, end = length_kv;
   const int64_t p = diagonal_place(params, i, length_q, length_kv);
   if (params.window_left >= 0) begin = std::max(begin, p - params.window_left);
@@ -78,10 +79,38 @@ Interval visible_keys(const attest_softmax_params& params, int64_t i, int64_t le
   return {begin, std::max(begin, end)};
 }
 
+bool hidden_by_band(const attest_softmax_params& params, int64_t i, int64_t j, int64_t length_q,
+                    int64_t length_kv) {
+  if (i < params.global_tokens || j < params.global_tokens || params.global_tokens == 0)
+    return false;
+  const int64_t p = diagonal_place(params, i, length_q, length_kv);
+  return (params.window_left >= 0 && j < p - params.window_left) ||
+         (params.window_right >= 0 && j > p + params.window_right);
+}
+
+namespace {
+
+// The keys of the band that are no global tokens.
+Interval band_beside_globals(const attest_softmax_params& params, int64_t i, int64_t length_q,
+                             int64_t length_kv) {
+  attest_softmax_params band = params;
+  band.global_tokens = 0;
+  const Interval keys = visible_keys(band, i, length_q, length_kv);
+  return {std::max(keys.begin, std::min(params.global_tokens, length_kv)), keys.end};
+}
+
+}  // namespace
+
 double visible_pairs(const attest_softmax_params& params, int64_t length_q, int64_t length_kv) {
   if (is_grid(params)) return double(length_q) * double(params.window_height * params.window_width);
   if (!has_band(params) && params.patch_size <= 0) return double(length_q) * double(length_kv);
   double pairs = 0;
+  const int64_t globals = std::min(params.global_tokens, length_kv);
+  for (int64_t i = 0; i < length_q && params.global_tokens > 0; ++i)
+    pairs += i < globals
+                 ? double(length_kv)
+                 : double(globals + band_beside_globals(params, i, length_q, length_kv).size());
+  if (params.global_tokens > 0) return pairs;
   for (int64_t i = 0; i < length_q; ++i)
     pairs += double(visible_keys(params, i, length_q, length_kv).size());
   return pairs;
@@ -93,6 +122,7 @@ Geometry::Geometry(const Problem& problem, const Tensors& tensors)
       k_(tensors[ATTEST_K]),
       bias_(tensors[ATTEST_BIAS]),
       mask_(tensors[ATTEST_MASK]),
+      block_mask_(tensors[ATTEST_BLOCK_MASK]),
       rel_bias_(tensors[ATTEST_REL_BIAS]),
       slopes_(tensors[ATTEST_ALIBI_SLOPES]),
       sinks_(tensors[ATTEST_SINKS]),
@@ -199,6 +229,8 @@ std::vector<int64_t> Geometry::idle_rows() const {
 double Geometry::pair_term(int64_t b, int64_t h, int64_t i, int64_t j) const {
   const int64_t query_token = token(i), key_token = token(j);
   if (mask_ && mask_.at({b, h, query_token, key_token}) == 0) return kHidden;
+  if (block_hidden(b, h, i, j)) return kHidden;
+  if (hidden_by_band(params_, i, j, length_q(b), length_kv(b))) return kHidden;
   double term = bias_ ? bias_.at({b, h, query_token, key_token}) : 0;
   if (slopes_) term -= slopes_.at({b, h}) * std::fabs(double(diagonal(b, i) - j));
   if (rel_bias_) term += rel_bias(h, i, j);
@@ -236,7 +268,33 @@ void Geometry::add_pair_terms(int64_t b, int64_t h, int64_t i, Interval keys,
     for (int64_t k = 0; k < keys.size(); ++k)
       scores[k] -= slope * std::fabs(double(p - keys.begin - k));
   }
+  add_rows_of_pairs(b, h, i, keys, scores);
+  if (block_mask_) hide_blocks(b, h, i, keys, scores);
+  if (params_.global_tokens > 0) hide_band(b, i, keys, scores);
+}
+
+void Geometry::hide_blocks(int64_t b, int64_t h, int64_t i, Interval keys, double* scores) const {
+  const int64_t size = params_.block_kv;
+  for (int64_t j = keys.begin, end; j < keys.end; j = end) {
+    end = std::min((j / size + 1) * size, keys.end);
+    if (block_hidden(b, h, i, j))
+      std::fill(scores + (j - keys.begin), scores + (end - keys.begin), kHidden);
+  }
+}
+
+void Geometry::hide_band(int64_t b, int64_t i, Interval keys, double* scores) const {
+  if (i < params_.global_tokens) return;
+  const Interval band = band_beside_globals(params_, i, length_q(b), length_kv(b));
+  for (int64_t j = std::max(keys.begin, params_.global_tokens); j < keys.end; ++j)
+    if (!band.contains(j)) scores[j - keys.begin] = kHidden;
+}
+
+void Geometry::add_rows_of_pairs(int64_t b, int64_t h, int64_t i, Interval keys,
+                                 double* scores) const {
   if (!bias_ && !mask_) return;
+  auto add = [&](int64_t k, double term) {
+    scores[k] = term == kHidden ? kHidden : scores[k] + term;
+  };
   constexpr int64_t kChunk = 256;
   double terms[kChunk];
   auto row = [&](const Tensor& tensor, int64_t first, int64_t count) {

@@ -3,7 +3,8 @@
 //
 // Sequence b has query positions 0 .. length_q(b) - 1 and key positions 0 .. length_kv(b) - 1. In
 // every problem (dense, causal, band, patches, grid windows), the keys that position i may see are
-// one interval of positions; MASK and BIAS may hide some of them:
+// one interval of positions; MASK, BLOCK_MASK and BIAS may hide some of them. Beside global tokens
+// the interval has all positions, and the band is one more thing that hides some of them:
 //
 //   const Geometry geometry(problem, tensors);
 //   for (int64_t b = 0; b < geometry.batch(); ++b)
@@ -36,12 +37,16 @@ struct Interval {
 
 /// The interval of keys for query position `i` of a sequence with these lengths: the intersection
 /// of the band (attest.h: p - window_left <= j <= p + window_right) and the patch or grid window.
+/// Beside global tokens: all keys, of which hidden_by_band hides some.
 Interval visible_keys(const attest_softmax_params& params, int64_t i, int64_t length_q,
                       int64_t length_kv);
 /// The key position on the diagonal in the row of query position `i`: p in attest.h.
 int64_t diagonal_place(const attest_softmax_params& params, int64_t i, int64_t length_q,
                        int64_t length_kv);
-/// The number of visible (query, key) pairs of such a sequence, without MASK and BIAS. Takes
+/// Beside global tokens: whether the band hides key position j from query position i. Else false.
+bool hidden_by_band(const attest_softmax_params& params, int64_t i, int64_t j, int64_t length_q,
+                    int64_t length_kv);
+/// The number of visible (query, key) pairs of such a sequence, without what tensors hide. Takes
 /// O(length_q) time; O(1) if every query sees every key.
 double visible_pairs(const attest_softmax_params& params, int64_t length_q, int64_t length_kv);
 
@@ -77,20 +82,31 @@ class Geometry {
   int64_t output_row(int64_t b, int64_t h, int64_t i) const;
 
   /// Whether something is added to the scores of pairs or hides them: BIAS, MASK, REL_BIAS,
-  /// shift_bias, ALIBI_SLOPES.
-  bool pair_terms() const { return mask_ || bias_ || rel_bias_ || shifted_ || slopes_; }
+  /// shift_bias, ALIBI_SLOPES, BLOCK_MASK, the band beside global tokens.
+  bool pair_terms() const { return may_hide() || shifted_ || slopes_; }
   bool has_sinks() const { return bool(sinks_); }
   /// The sink's logit of query head h; -inf: the problem has no sinks.
   double sink(int64_t h) const;
   /// Whether the same number may be added to many scores of a row: by shift_bias, or by a BIAS with
   /// one number for each row.
   bool common_addends() const { return shifted_ || (bias_ && bias_.spec.stride[3] == 0); }
-  /// Whether keys inside an interval may be hidden: by MASK, or by a bias with -inf.
-  bool may_hide() const { return mask_ || bias_ || rel_bias_; }
+  /// Whether keys inside an interval may be hidden: by MASK or BLOCK_MASK, by a bias with -inf, or
+  /// by the band beside global tokens.
+  bool may_hide() const {
+    return mask_ || block_mask_ || bias_ || rel_bias_ || params_.global_tokens > 0;
+  }
+  /// The row of BLOCK_MASK of a query position; 0: there is none.
+  int64_t block_row(int64_t i) const { return block_mask_ ? token(i) / params_.block_q : 0; }
+  /// Whether BLOCK_MASK hides the pair; false: there is none.
+  bool block_hidden(int64_t b, int64_t h, int64_t i, int64_t j) const {
+    return block_mask_ &&
+           block_mask_.at({b, h, token(i) / params_.block_q, token(j) / params_.block_kv}) == 0;
+  }
   /// Adds the terms of pair_terms() to scores[j - keys.begin] for the keys of the interval. The
   /// score of a hidden pair becomes -inf, even if it was NaN.
   void add_pair_terms(int64_t b, int64_t h, int64_t i, Interval keys, double* scores) const;
-  /// The index of a position in BIAS and MASK: on a grid the token's number, else the position.
+  /// The index of a position in BIAS and MASK, and what counts in BLOCK_MASK: on a grid the token's
+  /// number, else the position.
   int64_t token(int64_t place) const;
   /// On a shifted grid: 0 .. 3, telling which edges the token was rolled around. Tokens of one
   /// window with different regions were not neighbours before.
@@ -108,11 +124,14 @@ class Geometry {
   const GridPoint& grid_point(int64_t place) const { return grid_[size_t(place)]; }
   void lay_out_grid();
   double pair_term(int64_t b, int64_t h, int64_t i, int64_t j) const;
+  void add_rows_of_pairs(int64_t b, int64_t h, int64_t i, Interval keys, double* scores) const;
+  void hide_blocks(int64_t b, int64_t h, int64_t i, Interval keys, double* scores) const;
+  void hide_band(int64_t b, int64_t i, Interval keys, double* scores) const;
   void check_order() const;
   void check_pages() const;
 
   attest_softmax_params params_;
-  Tensor q_, k_, bias_, mask_, rel_bias_, slopes_, sinks_, order_, pages_;
+  Tensor q_, k_, bias_, mask_, block_mask_, rel_bias_, slopes_, sinks_, order_, pages_;
   bool packed_q_ = false, packed_kv_ = false, shifted_ = false;
   std::vector<int64_t> length_q_, length_kv_, first_q_, first_kv_;  // first: the packed row of
                                                                     // position 0

@@ -30,6 +30,7 @@ class Mistakes {
     add_scales();
     add_left_out();
     if (p_.window_left >= 0 || p_.window_right >= 0) add_bands();
+    if (p_.global_tokens > 0) add_globals();
     add_heads();
     if (is_plain()) add_lost_keys();
     return std::move(mistakes_);
@@ -38,10 +39,11 @@ class Mistakes {
  private:
   // The keys of every sequence are those of K, in their order.
   bool is_plain() const {
-    for (const int32_t role : {ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV, ATTEST_SEQ_LENS_Q,
-                               ATTEST_SEQ_LENS_KV, ATTEST_PAGE_TABLE, ATTEST_ORDER})
+    for (const int32_t role :
+         {ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV, ATTEST_SEQ_LENS_Q, ATTEST_SEQ_LENS_KV,
+          ATTEST_PAGE_TABLE, ATTEST_ORDER, ATTEST_BLOCK_MASK})
       if (problem_.has(role)) return false;
-    return p_.patch_size == 0 && p_.grid_height == 0;
+    return p_.global_tokens == 0 && p_.patch_size == 0 && p_.grid_height == 0;
   }
   template <class Change>
   void add(std::string words, const Change& change) {
@@ -83,6 +85,11 @@ class Mistakes {
       if (problem_.has(role))
         add(fmt::format("{} were left out", find_role(*problem_.operation, role)->name),
             [&](Mistake& mistake) { mistake.drop(role); });
+    if (problem_.has(ATTEST_BLOCK_MASK))
+      add("block_mask were left out", [](Mistake& mistake) {
+        mistake.drop(ATTEST_BLOCK_MASK);
+        mistake.problem.as<Params>().block_q = mistake.problem.as<Params>().block_kv = 0;
+      });
     // Entries of a page table beyond seq_lens_kv name no page.
     if (problem_.has(ATTEST_SEQ_LENS_KV) && !problem_.has(ATTEST_PAGE_TABLE))
       add("seq_lens_kv were left out", [](Mistake& mistake) { mistake.drop(ATTEST_SEQ_LENS_KV); });
@@ -122,6 +129,13 @@ class Mistakes {
                [](Params& p) {
                  p.diagonal = p.diagonal == ATTEST_TOP_LEFT ? ATTEST_BOTTOM_RIGHT : ATTEST_TOP_LEFT;
                });
+  }
+
+  void add_globals() {
+    add_params("global_tokens were 0", [](Params& p) { p.global_tokens = 0; });
+    add_params("global_tokens were larger by 1", [](Params& p) { ++p.global_tokens; });
+    if (p_.global_tokens > 1)
+      add_params("global_tokens were smaller by 1", [](Params& p) { --p.global_tokens; });
   }
 
   void read_heads(std::string words, const std::vector<int64_t>& head_of) {

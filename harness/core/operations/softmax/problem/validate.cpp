@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <utility>
 
 #include "core/operations/softmax/softmax.hpp"
 #include "core/tensor/error.hpp"
@@ -84,7 +85,7 @@ void check_pages(const Problem& problem) {
           "order: a paged cache has none; leave order or page_table out");
 }
 
-// What ORDER and patches ask for: queries and keys are the same tokens.
+// What ORDER, patches and global tokens ask for: queries and keys are the same tokens.
 void check_self(const Problem& problem, const char* what) {
   const Params& p = problem.as<Params>();
   require(p.seq_len_q == p.seq_len_kv, fmt::format("{}: queries and keys must be the same tokens; "
@@ -100,6 +101,13 @@ void check_self(const Problem& problem, const char* what) {
   require(q == kv,
           fmt::format("{}: queries and keys must be the same tokens; {} are packed in q, {} in k",
                       what, q, kv));
+}
+
+void check_same_lengths(const Problem& problem, const char* what) {
+  require(problem.has(ATTEST_SEQ_LENS_Q) == problem.has(ATTEST_SEQ_LENS_KV),
+          fmt::format("{}: queries and keys must be the same tokens; give both seq_lens_q and "
+                      "seq_lens_kv, or neither",
+                      what));
 }
 
 void check_grid(const Problem& problem) {
@@ -152,6 +160,31 @@ void check_grid(const Problem& problem) {
                 find_role(*problem.operation, role)->name));
 }
 
+void check_block_mask(const Problem& problem) {
+  const Params& p = problem.as<Params>();
+  const bool given = problem.has(ATTEST_BLOCK_MASK);
+  for (const auto& [field, size] : {std::pair("block_q", p.block_q), {"block_kv", p.block_kv}}) {
+    between(field, size, 0, kMostTokens);
+    require((size > 0) == given,
+            fmt::format("{}: {}; block_q > 0, block_kv > 0 and the tensor block_mask go together",
+                        field, size));
+  }
+}
+
+void check_global_tokens(const Problem& problem) {
+  const Params& p = problem.as<Params>();
+  between("global_tokens", p.global_tokens, 0, p.seq_len_q);
+  if (p.global_tokens == 0) return;
+  check_self(problem, "global_tokens");
+  check_same_lengths(problem, "global_tokens");
+  require(
+      p.window_left >= 0 || p.window_right >= 0,
+      "global_tokens: without a band every token sees all; give window_left or window_right, or "
+      "leave global_tokens out");
+  require(p.patch_size == 0,
+          "global_tokens: patches have none; leave global_tokens or patch_size out");
+}
+
 }  // namespace
 
 void SoftmaxOperation::check(const Problem& problem) const {
@@ -163,12 +196,12 @@ void SoftmaxOperation::check(const Problem& problem) const {
   between("patch_size", p.patch_size, 0, kMostTokens);
   if (p.patch_size > 0) {
     check_self(problem, "patch_size");
-    require(problem.has(ATTEST_SEQ_LENS_Q) == problem.has(ATTEST_SEQ_LENS_KV),
-            "patch_size: queries and keys must be the same tokens; give both seq_lens_q and "
-            "seq_lens_kv, or neither");
+    check_same_lengths(problem, "patch_size");
   }
   if (problem.has(ATTEST_ORDER)) check_self(problem, "order");
   check_grid(problem);
+  check_block_mask(problem);
+  check_global_tokens(problem);
 }
 
 }  // namespace attest::core

@@ -23,11 +23,11 @@ TEST(SoftmaxFields, CoverTheStruct) {
   std::sort(spans.begin(), spans.end());
   size_t next = sizeof(Params::struct_size);
   for (const auto& [offset, size] : spans) {
+    if (next == offsetof(Params, reserved_)) next += sizeof(float);
     EXPECT_EQ(offset, next);
     next = offset + size;
   }
-  EXPECT_EQ(next, offsetof(Params, reserved_));
-  EXPECT_EQ(next + sizeof(float), sizeof(Params));
+  EXPECT_EQ(next, sizeof(Params));
 }
 
 TEST(SoftmaxFields, NeutralValuesFollowFromTheOthers) {
@@ -76,6 +76,29 @@ TEST(SoftmaxFeatures, OneBitEach) {
                 },
                 {ATTEST_REL_BIAS}),
             "GRID+REL_BIAS");
+  EXPECT_EQ(features([](Params& p) { p.block_q = p.block_kv = 8; }, {ATTEST_BLOCK_MASK}),
+            "BLOCK_MASK");
+  EXPECT_EQ(features([](Params& p) { p.window_right = 0, p.global_tokens = 1; }), "CAUSAL+GLOBAL");
+}
+
+// The last blocks may be short. Heads and sequences may share a mask, blocks may not.
+TEST(SoftmaxBlockMask, HasADimForEachBlock) {
+  const testing::Case c = testing::make_case(
+      "", [](Params& p) { p.batch = 3, p.seq_len_kv = 64, p.block_q = 12, p.block_kv = 16; },
+      {ATTEST_BLOCK_MASK});
+  EXPECT_THAT(dims(c.problem.tensor[ATTEST_BLOCK_MASK]), ::testing::ElementsAre(3, 2, 4, 4));
+  for (int axis = 0; axis < 4; ++axis)
+    EXPECT_EQ(softmax_operation().may_broadcast(ATTEST_BLOCK_MASK, axis), axis < 2);
+  Problem other = c.problem;
+  const std::vector<int64_t> wrong{3, 2, 3, 4};
+  other.tensor[ATTEST_BLOCK_MASK] = dense_tensor(ATTEST_BOOL, ATTEST_READ, wrong);
+  try {
+    finish_problem(other);
+    ADD_FAILURE() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("block_mask"));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("4"));
+  }
 }
 
 struct Refusal {
@@ -179,6 +202,27 @@ TEST(SoftmaxCheck, NamesTheFieldAndWhatIsRight) {
       {[](Params& p) { p.window_height = p.window_width = 4; },
        {ATTEST_REL_BIAS},
        "window_height: grid windows need grid_height"},
+      {[](Params&) {}, {ATTEST_BLOCK_MASK}, "block_mask: needs block_q and block_kv"},
+      {[](Params& p) { p.block_q = 64; }, {ATTEST_BLOCK_MASK}, "block_mask: needs block_q and"},
+      {[](Params& p) { p.block_kv = 64; },
+       {},
+       "block_kv: 64; block_q > 0, block_kv > 0 and the tensor block_mask go together"},
+      {[](Params& p) { p.block_q = -1; }, {}, "block_q: -1; must lie in 0 .."},
+      {[](Params& p) { p.global_tokens = -1; }, {}, "global_tokens: -1; must lie in 0 .. 37"},
+      {[](Params& p) { p.global_tokens = 38; }, {}, "global_tokens: 38; must lie in 0 .. 37"},
+      {[](Params& p) { p.global_tokens = 1; }, {}, "global_tokens: without a band"},
+      {[](Params& p) { p.global_tokens = 1, p.window_right = 0, p.seq_len_kv = 20; },
+       {},
+       "global_tokens: queries and keys must be the same tokens; seq_len_kv 20"},
+      {[](Params& p) { p.global_tokens = 1, p.window_right = 0; },
+       {ATTEST_CU_SEQLENS_KV},
+       "global_tokens: queries and keys must be the same tokens; give both cu_seqlens_q"},
+      {[](Params& p) { p.global_tokens = 1, p.window_right = 0; },
+       {ATTEST_SEQ_LENS_KV},
+       "global_tokens: queries and keys must be the same tokens; give both seq_lens_q"},
+      {[](Params& p) { p.global_tokens = 1, p.window_right = 0, p.patch_size = 8; },
+       {},
+       "global_tokens: patches have none"},
   };
   for (const Refusal& refusal : refusals) {
     try {

@@ -237,6 +237,33 @@ constexpr OneThing kThings[] = {
        refuse_unless(p.shift_y != 0 || p.shift_x != 0);
        p.shift_bias = p.shift_bias == -1 ? -2 : -1;  // small: it must show in the output
      }},
+    {"block_mask",
+     [](Problem& other) {
+       refuse_unless(other.has(ATTEST_BLOCK_MASK));
+       toggle(other, ATTEST_BLOCK_MASK);
+       other.as<Params>().block_q = other.as<Params>().block_kv = 0;
+     }},
+    {"block_q",
+     [](Problem& other) {
+       refuse_unless(other.as<Params>().block_q > 1);
+       resize(other, [](Params& p) { p.block_q = (p.block_q + 1) / 2; });
+     }},
+    {"block_kv",
+     [](Problem& other) {
+       refuse_unless(other.as<Params>().block_kv > 1);
+       resize(other, [](Params& p) { p.block_kv = (p.block_kv + 1) / 2; });
+     }},
+    {"global_tokens",
+     [](Problem& other) {
+       refuse_unless(other.as<Params>().global_tokens > 0);
+       other.as<Params>().global_tokens = 0;
+     }},
+    {"second global_tokens",
+     [](Problem& other) {
+       auto& p = other.as<Params>();
+       refuse_unless(p.global_tokens > 0 && p.global_tokens < p.seq_len_q);
+       ++p.global_tokens;
+     }},
     {"window_height",
      [](Problem& other) {
        refuse_unless(other.as<Params>().grid_height > 0);

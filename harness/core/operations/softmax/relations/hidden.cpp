@@ -41,6 +41,7 @@ class Hidden final : public SamePlaces {
         queries_(problem.tensor[ATTEST_Q]),
         sees_change_(size_t(row_count(problem.tensor[ATTEST_O], 3)), false) {
     mark_unused();
+    for (int64_t b = 0; b < p_.batch && p_.block_kv > 0; ++b) mark_block(b);
     for (int64_t b = 0; b < p_.batch; ++b) mark_behind(b);
     mark_masked();
     for (int64_t b = 0; b < p_.batch; ++b) find_rows(b);
@@ -92,6 +93,14 @@ class Hidden final : public SamePlaces {
     if (geometry_.length_q(b) == 0) return;
     for (int64_t j = geometry_.keys(b, (geometry_.length_q(b) - 1) / 2).end;
          j < geometry_.length_kv(b); ++j)
+      keys_[geometry_.key(b, j)] = true;
+  }
+
+  // The keys of a block in the middle, which BLOCK_MASK hides from some rows.
+  void mark_block(int64_t b) {
+    const int64_t length = geometry_.length_kv(b), first = length / 2 / p_.block_kv * p_.block_kv;
+    if (length <= p_.block_kv) return;
+    for (int64_t j = first; j < std::min(first + p_.block_kv, length); ++j)
       keys_[geometry_.key(b, j)] = true;
   }
 

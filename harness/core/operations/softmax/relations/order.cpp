@@ -12,9 +12,10 @@ namespace {
 
 // Terms that hang on the places of a pair, as ALiBi's and a grid's do, cannot follow a permutation.
 bool places_matter(const Problem& problem) {
-  if (problem.features & ATTEST_WITH_ALIBI) return true;
+  if (problem.features & (ATTEST_WITH_ALIBI | ATTEST_WITH_GLOBAL)) return true;
   return problem.as<attest_softmax_params>().grid_height > 0 &&
-         (problem.features & (ATTEST_WITH_REL_BIAS | ATTEST_WITH_BIAS | ATTEST_WITH_MASK) ||
+         (problem.features & (ATTEST_WITH_REL_BIAS | ATTEST_WITH_BIAS | ATTEST_WITH_MASK |
+                              ATTEST_WITH_BLOCK_MASK) ||
           problem.as<attest_softmax_params>().shift_bias != 0);
 }
 
@@ -48,6 +49,11 @@ Rearrangement cells(int32_t role, const TensorSpec& spec, const std::vector<Plac
     for (int64_t j = 0; j < lengths[b]; ++j)
       moved.source[size_t(at(b, j))] = at(b, places[b][size_t(j)]);
   return moved;
+}
+
+// The edges of the blocks of BLOCK_MASK, whose tokens stay among themselves. `size` 0: no blocks.
+void add_blocks(int64_t size, int64_t length, std::set<int64_t>& boundaries) {
+  for (int64_t edge = size; size > 0 && edge < length; edge += size) boundaries.insert(edge);
 }
 
 // Places where the set of rows that see a key changes.
@@ -137,6 +143,7 @@ std::unique_ptr<Relation> key_permutation(const Problem& problem, const Tensors&
   for (int64_t b = 0; b < p.batch; ++b) {
     add_boundaries(geometry, b, boundaries[common ? 0 : size_t(b)]);
     lengths[size_t(b)] = geometry.length_kv(b);
+    add_blocks(p.block_kv, lengths[size_t(b)], boundaries[common ? 0 : size_t(b)]);
   }
   const auto longest = std::max_element(lengths.begin(), lengths.end()) - lengths.begin();
   for (int64_t b = 0; b < p.batch; ++b)
@@ -164,6 +171,7 @@ std::unique_ptr<Relation> query_permutation(const Problem& problem, const Tensor
     std::set<int64_t>& own = boundaries[common ? 0 : size_t(b)];
     lengths[size_t(b)] = geometry.length_q(b);
     own.insert(lengths[size_t(b)]);
+    add_blocks(p.block_q, lengths[size_t(b)], own);
     for (int64_t i = 1; i < lengths[size_t(b)]; ++i) {
       const Interval keys = geometry.keys(b, i), before = geometry.keys(b, i - 1);
       if (keys.begin != before.begin || keys.end != before.end) own.insert(i);

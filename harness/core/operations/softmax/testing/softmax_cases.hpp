@@ -313,6 +313,55 @@ inline std::vector<Case> all_cases() {
   add(make_case("grid, shift_bias 0", [grid](P& p) { grid(p), p.shift_x = 2; }, {ATTEST_LSE}));
   add(make_case("grid, mask, bias", [grid](P& p) { grid(p), p.shift_y = 1; },
                 {ATTEST_MASK, ATTEST_BIAS, ATTEST_REL_BIAS, ATTEST_LSE}));
+  add(make_case("block mask", [](P& p) { p.batch = 2, p.block_q = 8, p.block_kv = 5; },
+                {ATTEST_BLOCK_MASK, ATTEST_LSE}));
+  add(broadcast(make_case("block mask of a sequence, mask, bias, causal",
+                          [](P& p) {
+                            p.batch = 2;
+                            p.num_heads = 4;
+                            p.num_kv_heads = 2;
+                            p.seq_len_kv = 50;
+                            p.window_right = 0;
+                            p.diagonal = 1;
+                            p.block_q = 4;
+                            p.block_kv = 16;
+                          },
+                          {ATTEST_BLOCK_MASK, ATTEST_MASK, ATTEST_BIAS, ATTEST_LSE}),
+                ATTEST_BLOCK_MASK, {1}));
+  add(broadcast(make_case("block mask of a head, packed, order, sinks",
+                          [](P& p) { p.batch = 4, p.block_q = p.block_kv = 6; },
+                          {ATTEST_BLOCK_MASK, ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV,
+                           ATTEST_ORDER, ATTEST_SINKS, ATTEST_LSE}),
+                ATTEST_BLOCK_MASK, {0}));
+  add(make_case("block mask, grid, rel_bias",
+                [grid](P& p) { grid(p), p.shift_y = 1, p.block_q = 10, p.block_kv = 7; },
+                {ATTEST_BLOCK_MASK, ATTEST_REL_BIAS, ATTEST_LSE}));
+  add(make_case("block mask of one block",
+                [](P& p) { p.batch = 2, p.block_q = 37, p.block_kv = 64; },
+                {ATTEST_BLOCK_MASK, ATTEST_LSE}));
+  add(make_case("global tokens, band",
+                [](P& p) {
+                  p.batch = 2;
+                  p.window_left = 6;
+                  p.window_right = 2;
+                  p.global_tokens = 3;
+                },
+                {ATTEST_LSE}));
+  add(make_case("global tokens, causal, seq_lens, alibi",
+                [](P& p) { p.batch = 4, p.window_right = 0, p.global_tokens = 5; },
+                {ATTEST_SEQ_LENS_Q, ATTEST_SEQ_LENS_KV, ATTEST_ALIBI_SLOPES, ATTEST_LSE}));
+  add(make_case(
+      "global tokens, packed, order, moved band, block mask",
+      [](P& p) {
+        p.batch = 4;
+        p.window_left = 4;
+        p.window_right = 1;
+        p.diagonal_offset = -3;
+        p.global_tokens = 2;
+        p.block_q = 9;
+        p.block_kv = 4;
+      },
+      {ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV, ATTEST_ORDER, ATTEST_BLOCK_MASK, ATTEST_LSE}));
   add(make_case("f16", [](P& p) { p.head_dim = 24; }, {ATTEST_LSE, ATTEST_BIAS}, ATTEST_F16));
   add(make_case("bf16", [](P& p) { p.head_dim = 24; }, {ATTEST_LSE}, ATTEST_BF16));
   add(make_case("several tiles",
@@ -460,6 +509,7 @@ class Brute {
     if (p_.grid_height > 0) return grid_place(i).window == grid_place(j).window;
     const int64_t p =
         i + p_.diagonal_offset + (p_.diagonal ? length(b, true) - length(b, false) : 0);
+    if (std::min(i, j) < p_.global_tokens) return true;
     if (p_.window_left >= 0 && j < p - p_.window_left) return false;
     if (p_.window_right >= 0 && j > p + p_.window_right) return false;
     if (p_.patch_size == 0) return true;
@@ -470,6 +520,9 @@ class Brute {
 
   std::optional<long double> score(int64_t b, int64_t h, int64_t i, int64_t j) const {
     if (!allowed(b, i, j) || (has(ATTEST_MASK) && at(ATTEST_MASK, {b, h, i, j}) == 0))
+      return std::nullopt;
+    if (has(ATTEST_BLOCK_MASK) &&
+        at(ATTEST_BLOCK_MASK, {b, h, i / p_.block_q, j / p_.block_kv}) == 0)
       return std::nullopt;
     const double bias = has(ATTEST_BIAS) ? at(ATTEST_BIAS, {b, h, i, j}) : 0;
     if (bias == -std::numeric_limits<double>::infinity()) return std::nullopt;
