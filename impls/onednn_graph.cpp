@@ -1,4 +1,4 @@
-// onednn_graph: what one writes who has oneDNN's Graph API: one graph of the whole attention, which
+// onednn_graph: attention as users of oneDNN's Graph API write it: one graph of all of it, which
 // oneDNN fuses where it can (onednn/graph.hpp). What query says goes into the record: whether it is
 // fused.
 #include <oneapi/dnnl/dnnl_debug.h>

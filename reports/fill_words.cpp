@@ -40,6 +40,12 @@ constexpr FillWords kWords[] = {
      "a level that is read at the wrong place, a weight of another point"},
     {"far", "points far outside of their levels, up to the largest number of the dtype",
      "a coordinate that overflows a whole number"},
+    {"late", "the last keys have large scores, in gradients of softmax attention",
+     "a tail of keys that is lost, weights that are large"},
+    {"hidden",
+     "NaN in keys that no query sees and in queries that see no key, in gradients of softmax "
+     "attention",
+     "what is hidden, multiplied by 0 and added"},
     {"edges", "a heavy key at either end of the row, or beside the edge of a tile",
      "a key that is lost, doubled or displaced at an edge"},
     {"equal", "scores that are all equal in a row", "a wrong sum of the normaliser, ties"},

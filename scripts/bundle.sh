@@ -12,7 +12,7 @@
 # Exit codes: 0; 1 if the bundle is larger than 60 MiB, needs a glibc newer than 2.39 (built on
 # x86-64 for Orin: a glibc or libstdc++ newer than that of Ubuntu 22.04), or does not start; 3 if a
 # bundle for Orin lacks implementations for its GPU, which are named; 4 if set-up or build fails, or
-# if what it needs for the board is not to be had, which is named; 64 for wrong arguments.
+# if what it needs for the board is not available, which is named; 64 for wrong arguments.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 . "$root/scripts/steps.sh"
@@ -138,10 +138,10 @@ for limit in "${limits[@]}"; do
   fi
 done
 if [[ -z $target ]]; then exit 0; fi
-run=
-if [[ $cross ]]; then run=$root/build/arm64/run; fi
-said=$($run "$folder/bin/attest" --version 2>&1) ||
-  { echo "bundle.sh: $run $folder/bin/attest --version: $said" >&2; exit 1; }
+run=()
+if [[ $cross ]]; then run=("$root/build/arm64/run"); fi
+said=$("${run[@]}" "$folder/bin/attest" --version 2>&1) ||
+  { echo "bundle.sh: ${run[*]} $folder/bin/attest --version: $said" >&2; exit 1; }
 lacks=()
 for name in naive_cuda flash_cuda window_cuda linear_cuda cublas_cuda cudnn_cuda; do
   [[ -n $(find "$folder" -name "$name.so") ]] || lacks+=("$name")

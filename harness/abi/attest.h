@@ -121,7 +121,7 @@ enum {
   // (dy + window_height - 1, dx + window_width - 1), where dy and dx are the query's coordinates in
   // the window minus the key's.
   ATTEST_REL_BIAS,
-  // Backward, which is not judged yet. As O, read. Q, K, V, O and LSE are read too.
+  // The gradient by O, as O: read by ATTEST_SOFTMAX_BACKWARD, as Q, K, V, O and LSE are.
   ATTEST_DO,
   ATTEST_DQ,     // as Q, written
   ATTEST_DK,     // as K, written
@@ -206,6 +206,19 @@ enum {
 // A row that sees no key has o = 0 and lse = -inf, with sinks too. What is hidden never leaks into
 // a result, NaN and Inf included. Without CU_SEQLENS and SEQ_LENS every sequence has seq_len_q and
 // seq_len_kv tokens.
+//
+// ATTEST_SOFTMAX_BACKWARD has the gradients of the sum of do * o by q, k and v, as functions of Q,
+// K, V, DO and of O and LSE as they are given (Dao et al., "FlashAttention", NeurIPS 2022,
+// algorithm 4):
+//
+//   p = exp(logit - lse), delta = do.o, ds = p (do.v - delta)
+//   dq = softmax_scale * sum over keys of ds k
+//   dk = softmax_scale * sum over queries of ds q, dv = sum over queries of p do
+//
+// The sums run over the pairs that are seen, and dk and dv of a key head over all query heads that
+// read it. A query that sees no key has dq = 0, and a key that no query sees has dk = dv = 0. What
+// is hidden never leaks, NaN and Inf included. Dense problems with a band, BIAS and MASK are judged
+// in f32, f16 and bf16; DBIAS and all else is not judged yet.
 #define ATTEST_WITH_DBIAS ATTEST_OWN_BIT(0)  // of ATTEST_SOFTMAX_BACKWARD
 enum { ATTEST_TOP_LEFT = 0, ATTEST_BOTTOM_RIGHT = 1 };
 typedef struct attest_softmax_params {
@@ -251,6 +264,13 @@ enum {
   ATTEST_SOFTMAX_SCORE,        // in what scores are kept
   ATTEST_SOFTMAX_PROBABILITY,  // in what exp(logit - max) is kept; rel_error is that of exp
   ATTEST_SOFTMAX_ACCUMULATOR   // in what sums over keys are kept
+};
+// The stages of ATTEST_SOFTMAX_BACKWARD. Q, K, V and DO are multiplied as they are stored.
+enum {
+  ATTEST_SOFTMAX_BACKWARD_SCORE,        // in what scores and do.v are kept, and delta
+  ATTEST_SOFTMAX_BACKWARD_PROBABILITY,  // in what p is kept; rel_error is that of exp
+  ATTEST_SOFTMAX_BACKWARD_PRODUCT,      // what p and ds are rounded to before they are multiplied
+  ATTEST_SOFTMAX_BACKWARD_ACCUMULATOR   // in what sums over keys and over queries are kept
 };
 // How softmax attention may compute besides: bits of attest_support.arithmetic.
 // p is divided by its sum, or is exp(x - lse), before it is rounded to its stage's dtype.
@@ -331,7 +351,7 @@ enum {
 // Operations, each with its params struct.
 enum {
   ATTEST_SOFTMAX = 1,           // attest_softmax_params
-  ATTEST_SOFTMAX_BACKWARD = 2,  // attest_softmax_params; not judged yet
+  ATTEST_SOFTMAX_BACKWARD = 2,  // attest_softmax_params
   ATTEST_LINEAR = 3,            // attest_linear_params
   ATTEST_DEFORMABLE = 4,        // attest_deformable_params
   ATTEST_PRIVATE = 1000         // from here on: never used by attest
@@ -377,6 +397,7 @@ typedef struct attest_support {
   attest_stage stage[ATTEST_STAGES];
   // The longest sequential chain of additions in the sum over keys; 0: seq_len_kv. Of deformable
   // attention, in the sum over levels and points; 0: 4 num_levels num_points, one for each pixel.
+  // Of gradients, in the sums over keys and over queries; 0: as many as are summed.
   int64_t sum_chain;
   // What run gets as its workspace. All memory of run that grows with the problem belongs there.
   uint64_t workspace_bytes;

@@ -338,8 +338,8 @@ class Sequences {
   Integers cu_seqlens_q_, cu_seqlens_kv_, seq_lens_q_, seq_lens_kv_, page_table_, order_;
 };
 
-/// All of ATTEST_SOFTMAX, and of ATTEST_SOFTMAX_BACKWARD (not judged yet): the tensors as views,
-/// the parameters as `p`, and the logit of a pair.
+/// All of ATTEST_SOFTMAX and of ATTEST_SOFTMAX_BACKWARD: the tensors as views, the parameters as
+/// `p`, and the logit of a pair.
 template <class T>
 class Softmax : public Sequences {
  public:

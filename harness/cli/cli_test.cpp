@@ -633,8 +633,8 @@ TEST_F(Cli, SaysInOneLineWhatIsWrong) {
       {"run nobody.json", 64, "did you mean 'flash_cpu'?"},
       {"repro 'softmax dtype=f8e4m3 seq_len_q=8 head_dim=8'", 64,
        "f8e4m3 is not judged yet; must be f32, f16, bf16 or f64"},
-      {"repro 'softmax_backward seq_len_q=8'", 64,
-       "'softmax_backward' is not judged yet (there are: softmax, linear, deformable"},
+      {"repro 'softmax_backward seq_len_q=8 head_dim=8 alibi_slopes'", 64,
+       "alibi_slopes: softmax_backward with it is not judged yet"},
       {"run small.json --case 'nothing*'", 64, "matches none of: small/a/self, small/b/causal"},
       {"run small.json --dtype 'f16,f64'", 64, "--dtype f64: matches none of: f16, f32"},
       {"run small.json --impl flash_cpu -o /proc/nowhere/x.jsonl", 4,
@@ -889,8 +889,8 @@ TEST_P(CliSuite, EveryImplementationPasses) {
   std::map<std::string, int> passes;
   for (const json& line : lines("all.jsonl"))
     if (line["type"] == "result" && line["verdict"] == "pass") ++passes[line["impl"]];
-  for (const char* impl :
-       {"naive", "flash_cpu", "window_cpu", "linear_cpu", "naive_deformable", "deformable_cpu"})
+  for (const char* impl : {"naive", "flash_cpu", "window_cpu", "linear_cpu", "naive_deformable",
+                           "deformable_cpu", "naive_backward"})
     EXPECT_GE(passes[impl], 2) << impl;
   EXPECT_EQ(passes["naive_minimal"] >= 3, has_template);
 }

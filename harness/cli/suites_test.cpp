@@ -47,9 +47,9 @@ TEST(Suites, AllAreThere) {
     EXPECT_EQ(suite.name, file.stem().string());
     names.insert(suite.name);
   }
-  EXPECT_THAT(
-      names, testing::IsSupersetOf({"vit", "bev", "lidar", "windows", "matching", "decode", "masks",
-                                    "stress", "multiscale", "gpu", "smoke", "default"}));
+  EXPECT_THAT(names, testing::IsSupersetOf({"vit", "bev", "lidar", "windows", "matching", "decode",
+                                            "masks", "stress", "multiscale", "backward", "gpu",
+                                            "smoke", "default"}));
 }
 
 TEST(Suites, EveryCaseHasALineAndReadableInputs) {

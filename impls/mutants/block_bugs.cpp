@@ -86,7 +86,7 @@ bool does_something(Bug bug, const attest_problem& problem) {
     case Bug::kKeysByRowSize:
     case Bug::kQueriesByKeySize: return several && p.block_q != p.block_kv;
     case Bug::kHeadZero: return several && mask.dim[1] > 1;
-    case Bug::kHeadAsSequence: return several && mask.dim[0] * mask.dim[1] > 1;
+    case Bug::kHeadAsSequence: return several && mask.dim[0] > 1 && mask.dim[1] > 1;
     case Bug::kSequenceZero: return several && mask.dim[0] > 1;
     case Bug::kByMaskOfFirst: return several && problem.tensor[ATTEST_MASK].dtype != ATTEST_NONE;
     case Bug::kDiagonalSeen: return several && (p.window_left >= 0 || p.window_right >= 0);

@@ -14,6 +14,7 @@ namespace attest::core {
 
 // Defined in the folders of the built-in operations.
 const Operation& softmax_operation();
+const Operation& softmax_backward_operation();
 const Operation& linear_operation();
 const Operation& deformable_operation();
 
@@ -21,7 +22,8 @@ namespace {
 
 std::vector<const Operation*>& table() {
   static std::vector<const Operation*> operations{&softmax_operation(), &linear_operation(),
-                                                  &deformable_operation()};
+                                                  &deformable_operation(),
+                                                  &softmax_backward_operation()};
   return operations;
 }
 
@@ -135,16 +137,9 @@ const Operation* find_operation(std::string_view name) {
 
 std::vector<const Operation*> all_operations() { return table(); }
 
-std::string_view unjudged_operation(int32_t number) {
-  if (find_operation(number)) return {};
-  return number == ATTEST_SOFTMAX_BACKWARD ? "softmax_backward" : "";
-}
-
 std::string operation_title(int32_t number) {
   if (const Operation* operation = find_operation(number)) return std::string(operation->name());
-  const std::string_view unjudged = unjudged_operation(number);
-  return unjudged.empty() ? fmt::format("operation {}", number)
-                          : fmt::format("{} (not judged yet)", unjudged);
+  return fmt::format("operation {}", number);
 }
 
 void register_operation(const Operation* operation) {

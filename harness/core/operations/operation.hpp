@@ -211,11 +211,7 @@ class Operation {
 const Operation* find_operation(int32_t number);
 const Operation* find_operation(std::string_view name);
 std::vector<const Operation*> all_operations();
-/// The name of an operation that attest.h declares but attest does not judge yet:
-/// "softmax_backward".
-/// Empty for any other number.
-std::string_view unjudged_operation(int32_t number);
-/// "softmax", "softmax_backward (not judged yet)", "operation 17".
+/// "softmax", or "operation 17" if there is none of that number.
 std::string operation_title(int32_t number);
 /// Adds an operation; the object must exist as long as the program uses it. Throws Error if its
 /// number or name is taken.

@@ -260,10 +260,6 @@ const Operation& operation_of(std::string_view name) {
   if (const Operation* operation = find_operation(name)) return *operation;
   std::vector<std::string> names;
   for (const Operation* operation : all_operations()) names.emplace_back(operation->name());
-  for (int32_t number = 1; number < ATTEST_PRIVATE; ++number)
-    if (name == unjudged_operation(number) && !name.empty())
-      throw Error(fmt::format("{} is not judged yet (there are: {})", in_quotes(name),
-                              fmt::join(names, ", ")));
   throw Error(fmt::format("unknown operation {}{} (there are: {})", in_quotes(name),
                           did_you_mean(name, names), fmt::join(names, ", ")));
 }

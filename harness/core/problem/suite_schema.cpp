@@ -106,7 +106,8 @@ constexpr const char* kFrame = R"({
 // The keys of a case that are no words of a spec line, and the words that set several fields.
 constexpr const char* kCaseSchema = R"({
   "operation": {
-    "type": "string", "description": "softmax, linear, deformable, or that of a plugin's own"
+    "type": "string",
+    "description": "softmax, softmax_backward, linear, deformable, or that of a plugin's own"
   },
   "dtypes": {
     "type": "array", "minItems": 1, "uniqueItems": true,

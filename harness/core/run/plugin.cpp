@@ -57,9 +57,6 @@ std::string print_dtypes(uint64_t bits) {
 }
 
 std::string refuses(const Implementation& implementation, const Problem& problem) {
-  if (const std::string_view unjudged = unjudged_operation(implementation.operation);
-      !unjudged.empty())
-    return fmt::format("is an implementation of {}, which is not judged yet", unjudged);
   if (implementation.operation != problem.operation->number())
     return fmt::format("is not an implementation of {}", problem.operation->name());
   const DeviceKind* kind = find_device_kind(implementation.device);

@@ -87,7 +87,10 @@ expect "no PyPI" 4 'missing: libcudart_static.a' --target orin
 rm "$work/offline"
 # On the board itself nothing is fetched for it, and its glibc is what there is.
 MACHINE=aarch64 NEEDS=GLIBC_2.39 expect "on a board" 0 'needs glibc 2.39' --target orin
-[[ ! -e build/cuda-packages-arm64 ]] && ! grep -q toolchain "$work/called"
+if [[ -e build/cuda-packages-arm64 ]] || grep -q toolchain "$work/called"; then
+  echo "on a board it fetches, or builds for another machine"
+  exit 1
+fi
 expect "an unknown target" 64 'orin is known' --target thor
 echo '# R35 (release), REVISION: 4.1' >"$work/machine/etc/nv_tegra_release"
 expect "JetPack 5" 4 'JetPack 5 or older \(R35\) is not supported: .*install JetPack 6'

@@ -1,0 +1,178 @@
+// Gradients of softmax attention as an operation: roles, shapes, cost, and what is not judged yet.
+#include "core/operations/softmax_backward/backward.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/operations/mistake.hpp"
+#include "core/operations/relation.hpp"
+#include "core/operations/softmax/softmax.hpp"
+#include "core/operations/variant.hpp"
+#include "core/tensor/error.hpp"
+
+namespace attest::core {
+namespace {
+
+using BackwardParams = attest_softmax_params;
+
+constexpr Role kBackwardRoles[] = {
+    {ATTEST_Q, "q", ATTEST_READ, true, ATTEST_NONE},
+    {ATTEST_K, "k", ATTEST_READ, true, ATTEST_NONE},
+    {ATTEST_V, "v", ATTEST_READ, true, ATTEST_NONE},
+    {ATTEST_O, "o", ATTEST_READ, true, ATTEST_NONE},
+    {ATTEST_LSE, "lse", ATTEST_READ, true, ATTEST_F32},
+    {ATTEST_DO, "do", ATTEST_READ, true, ATTEST_NONE},
+    {ATTEST_DQ, "dq", ATTEST_WRITE, true, ATTEST_NONE},
+    {ATTEST_DK, "dk", ATTEST_WRITE, true, ATTEST_NONE},
+    {ATTEST_DV, "dv", ATTEST_WRITE, true, ATTEST_NONE},
+    {ATTEST_BIAS, "bias", ATTEST_READ, false, ATTEST_NONE},
+    {ATTEST_MASK, "mask", ATTEST_READ, false, ATTEST_BOOL},
+    // attest.h has these too; check() refuses them.
+    {ATTEST_DBIAS, "dbias", ATTEST_WRITE, false, ATTEST_NONE},
+    {ATTEST_CU_SEQLENS_Q, "cu_seqlens_q", ATTEST_READ, false, ATTEST_I32},
+    {ATTEST_CU_SEQLENS_KV, "cu_seqlens_kv", ATTEST_READ, false, ATTEST_I32},
+    {ATTEST_SEQ_LENS_Q, "seq_lens_q", ATTEST_READ, false, ATTEST_I32},
+    {ATTEST_SEQ_LENS_KV, "seq_lens_kv", ATTEST_READ, false, ATTEST_I32},
+    {ATTEST_PAGE_TABLE, "page_table", ATTEST_READ, false, ATTEST_I32},
+    {ATTEST_ORDER, "order", ATTEST_READ, false, ATTEST_I32},
+    {ATTEST_REL_BIAS, "rel_bias", ATTEST_READ, false, ATTEST_NONE},
+    {ATTEST_ALIBI_SLOPES, "alibi_slopes", ATTEST_READ, false, ATTEST_F32},
+    {ATTEST_SINKS, "sinks", ATTEST_READ, false, ATTEST_F32},
+    {ATTEST_BLOCK_MASK, "block_mask", ATTEST_READ, false, ATTEST_BOOL},
+};
+constexpr int32_t kNotJudgedRoles[] = {ATTEST_DBIAS,      ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV,
+                                       ATTEST_SEQ_LENS_Q, ATTEST_SEQ_LENS_KV,  ATTEST_PAGE_TABLE,
+                                       ATTEST_ORDER,      ATTEST_REL_BIAS,     ATTEST_ALIBI_SLOPES,
+                                       ATTEST_SINKS,      ATTEST_BLOCK_MASK};
+
+/// The role of softmax whose dims a tensor has.
+int32_t shape_of(int32_t role) {
+  switch (role) {
+    case ATTEST_DO: return ATTEST_O;
+    case ATTEST_DQ: return ATTEST_Q;
+    case ATTEST_DK: return ATTEST_K;
+    case ATTEST_DV: return ATTEST_V;
+    case ATTEST_DBIAS: return ATTEST_BIAS;
+    default: return role;
+  }
+}
+
+void refuse_if(bool asked, std::string_view field) {
+  if (asked)
+    throw Error(fmt::format("{}: softmax_backward with it is not judged yet; leave it out", field));
+}
+
+class SoftmaxBackwardOperation final : public Operation {
+ public:
+  int32_t number() const override { return ATTEST_SOFTMAX_BACKWARD; }
+  std::string_view name() const override { return "softmax_backward"; }
+  size_t params_size() const override { return sizeof(BackwardParams); }
+  std::span<const Field> fields() const override { return softmax_operation().fields(); }
+  std::span<const Role> roles() const override { return kBackwardRoles; }
+  std::span<const ArithmeticStage> stages() const override { return backward_stages(); }
+
+  void complete(Problem& problem) const override { softmax_operation().complete(problem); }
+  std::vector<int64_t> dims(const Problem& problem, int32_t role) const override {
+    return softmax_operation().dims(problem, shape_of(role));
+  }
+  bool may_broadcast(int32_t role, int axis) const override {
+    return softmax_operation().may_broadcast(shape_of(role), axis);
+  }
+  std::string dim_name(int32_t role, int axis) const override {
+    const bool of_keys = role == ATTEST_DK || role == ATTEST_DV;
+    return of_keys && axis == 1 ? "key head" : of_keys && axis == 2 ? "key" : attention_dim(axis);
+  }
+
+  void check(const Problem& problem) const override {
+    const auto& p = problem.as<BackwardParams>();
+    for (const int32_t role : kNotJudgedRoles)
+      refuse_if(problem.has(role), find_role(*this, role)->name);
+    refuse_if(p.softcap != 0, "softcap");
+    refuse_if(p.page_size != 0, "page_size");
+    refuse_if(p.patch_size != 0, "patch_size");
+    refuse_if(p.grid_height != 0, "grid_height");
+    refuse_if(p.grid_width != 0, "grid_width");
+    refuse_if(p.block_q != 0, "block_q");
+    refuse_if(p.block_kv != 0, "block_kv");
+    refuse_if(p.global_tokens != 0, "global_tokens");
+    softmax_operation().check(problem);
+    for (const Role& role : roles())
+      if (problem.tensor[size_t(role.index)].dtype == ATTEST_F64)
+        throw Error(fmt::format(
+            "{}: softmax_backward in f64 is not judged yet; must be f32, f16 or bf16", role.name));
+  }
+
+  // LSE is an input, which needs no bit.
+  uint64_t features(const Problem& problem) const override {
+    return softmax_operation().features(problem) & ~uint64_t{ATTEST_WITH_LSE};
+  }
+  std::string_view own_feature(int n) const override {
+    return n == 0 ? "DBIAS" : std::string_view();
+  }
+
+  // Five products where the forward pass has two: scores, do.v, and the three gradients.
+  double flops(const Problem& problem) const override {
+    const auto& p = problem.as<BackwardParams>();
+    return softmax_operation().flops(problem) / double(p.head_dim + p.head_dim_v) *
+           double(3 * p.head_dim + 2 * p.head_dim_v);
+  }
+
+  std::vector<std::string> fills(const Problem& problem) const override {
+    return backward::fills(problem);
+  }
+  void fill(const Problem& problem, const Fill& fill, const Tensors& tensors,
+            bool only_own) const override {
+    backward::fill(problem, fill, tensors, only_own);
+  }
+  std::unique_ptr<Golden> golden(const Problem& problem, const Fill&,
+                                 const Tensors& tensors) const override {
+    return backward::golden(problem, tensors);
+  }
+  std::vector<Variant> variants(const Problem& problem) const override {
+    return softmax_operation().variants(problem);
+  }
+  std::vector<Mistake> mistakes(const Problem& problem, const Tensors& inputs) const override {
+    std::vector<Mistake> mistakes;
+    add_mistake(mistakes, "delta, the sum of do * o, were left out", problem, inputs,
+                [](Mistake& mistake) {
+                  Tensor& o = mistake.inputs[ATTEST_O];
+                  mistake.storage.emplace_back(size_t(extent_bytes(o.spec)));
+                  o.data = mistake.storage.back().data();
+                });
+    for (Mistake& mistake : softmax_operation().mistakes(problem, inputs))
+      mistakes.push_back(std::move(mistake));
+    return mistakes;
+  }
+  std::vector<std::unique_ptr<Relation>> relations(const Problem& problem,
+                                                   const Tensors& inputs) const override {
+    return backward::relations(problem, inputs);
+  }
+  int kernels(const Problem&, const Arithmetic&) const override { return backward::kKernels; }
+  void emulate(const Problem& problem, const Tensors& tensors, const Arithmetic& arithmetic,
+               int kernel, std::span<const int64_t> rows,
+               const EmulationSink& sink) const override {
+    backward::emulate(problem, tensors, BackwardArithmetic::of(arithmetic), kernel, rows, sink);
+  }
+};
+
+}  // namespace
+
+const Operation& softmax_backward_operation() {
+  static const SoftmaxBackwardOperation operation;
+  return operation;
+}
+
+Problem backward::forward_problem(const Problem& problem) {
+  Problem forward = blank_problem(softmax_operation(), problem.dtype);
+  forward.as<BackwardParams>() = problem.as<BackwardParams>();
+  for (const Role& role : softmax_operation().roles()) {
+    TensorSpec& spec = forward.tensor[size_t(role.index)];
+    spec = problem.tensor[size_t(role.index)];
+    if (present(spec)) spec.access = role.access;
+  }
+  finish_problem(forward);
+  return forward;
+}
+
+}  // namespace attest::core

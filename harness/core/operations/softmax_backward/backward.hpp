@@ -1,0 +1,53 @@
+// The gradients of softmax attention: dQ, dK and dV of the sum of dO * O, from Q, K, V, O, LSE and
+// dO. README.md beside this file says what is judged and how.
+//
+//   p = exp(logit - lse), delta = do.o, ds = p (do.v - delta)
+//   dq = softmax_scale * sum over keys of ds k
+//   dk = softmax_scale * sum over queries of ds q, dv = sum over queries of p do
+//
+// O and LSE count as they are given. A gradient of any key is then a sum over the queries alone, so
+// that a sample of the keys can be judged at any size.
+#pragma once
+#include <memory>
+
+#include "core/operations/operation.hpp"
+#include "core/operations/softmax_backward/backward_arithmetic.hpp"
+
+namespace attest::core {
+
+/// ATTEST_SOFTMAX_BACKWARD over attest_softmax_params, whose neutral values are those of softmax.
+const Operation& softmax_backward_operation();
+
+namespace backward {
+
+/// The forward problem whose O and LSE these gradients take.
+Problem forward_problem(const Problem& problem);
+
+/// Operation::fills and Operation::fill. "random": as that of softmax, with normal dO, some rows of
+/// which are 0. "late": the last keys have large scores. "cancelling": V and dO have large means,
+/// so that do.v and delta nearly cancel. "hidden": NaN in keys that no query sees, and in queries
+/// that see no key; only where a band, a mask or a bias may hide some. "codebook" and
+/// "codebook_peaked": equal keys and queries, as in softmax, where O has a closed form. Where O of
+/// any inputs would take long, the last two are the only ones.
+///
+/// O and LSE are computed in float64, by definition or by the closed form, and rounded to their
+/// dtypes.
+std::vector<std::string> fills(const Problem& problem);
+void fill(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own);
+
+/// The golden in float64: every row of dQ, dK and dV, or, where that takes too long, a sample of
+/// the rows of each head, and bounds of the others. Its memory grows with the tokens of one key
+/// head and of the query heads that read it.
+std::unique_ptr<Golden> golden(const Problem& problem, const Tensors& tensors);
+
+std::vector<std::unique_ptr<Relation>> relations(const Problem& problem, const Tensors& inputs);
+
+/// Operation::kernels: delta is taken from O, and sums run forwards; or delta is the sum of p do.v,
+/// p is divided by a sum of its own, and sums run backwards.
+inline constexpr int kKernels = 2;
+/// Operation::emulate. A number stands for that row of dQ, dK and dV.
+void emulate(const Problem& problem, const Tensors& tensors, const BackwardArithmetic& arithmetic,
+             int kernel, std::span<const int64_t> rows, const EmulationSink& sink);
+
+}  // namespace backward
+}  // namespace attest::core

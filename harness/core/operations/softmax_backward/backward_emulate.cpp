@@ -1,0 +1,207 @@
+// Honest gradients in any declared arithmetic, on a few rows: they are rounded exactly where the
+// declaration says.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <vector>
+
+#include "core/operations/rounding.hpp"
+#include "core/operations/softmax_backward/backward.hpp"
+#include "core/operations/softmax_backward/backward_rows.hpp"
+
+namespace attest::core::backward {
+namespace {
+
+// Up to so many pairs of a head a kernel may compute O and LSE again.
+constexpr double kMostPairs = 4e6;
+
+class BackwardEmulator {
+ public:
+  BackwardEmulator(const Problem& problem, const Tensors& tensors,
+                   const BackwardArithmetic& arithmetic, int kernel)
+      : problem_(problem),
+        p_(problem.as<Params>()),
+        a_(arithmetic),
+        tensors_(tensors),
+        rows_(problem, tensors),
+        again_(kernel == 1 && double(p_.seq_len_q) * double(p_.seq_len_kv) <= kMostPairs),
+        backwards_(kernel == 1) {}
+
+  void row(int64_t number, const EmulationSink& sink) {
+    if (const int64_t head = number / p_.seq_len_q; head < p_.batch * p_.num_heads) {
+      const int64_t h = head % p_.num_heads, group = p_.num_heads / p_.num_kv_heads;
+      load(head / p_.num_heads, h / group);
+      sink(ATTEST_DQ, number, query_row({h % group, number % p_.seq_len_q}));
+    }
+    if (const int64_t head = number / p_.seq_len_kv; head < p_.batch * p_.num_kv_heads) {
+      load(head / p_.num_kv_heads, head % p_.num_kv_heads);
+      key_row(number % p_.seq_len_kv, sink, number);
+    }
+  }
+
+ private:
+  struct Weights {
+    double p, ds;
+  };
+  struct Addend {
+    double weight;
+    const double* row;
+  };
+
+  void load(int64_t b, int64_t kv_head) {
+    if (loaded_ && b == b_ && kv_head == kv_head_) return;
+    loaded_ = true, b_ = b, kv_head_ = kv_head;
+    rows_.load(b, kv_head);
+    known_.clear();
+  }
+
+  double kept(double x, DType dtype) const {
+    const double y = rounded(narrowed(x, dtype), dtype);
+    return a_.has(ATTEST_FLUSHES_SUBNORMALS) && std::fabs(y) < smallest_normal(dtype) ? 0 : y;
+  }
+
+  double dot(const double* x, const double* y, int64_t width) const {
+    double sum = 0;
+    for (int64_t n = 0; n < width; ++n) {
+      const int64_t c = backwards_ ? width - 1 - n : n;
+      sum = narrowed(sum + x[c] * y[c], a_.score);
+    }
+    return sum;
+  }
+
+  double logit(Query at, int64_t j, double term) const {
+    const double scaled =
+        kept(double(p_.softmax_scale) * kept(dot(rows_.q(at), rows_.k(j), p_.head_dim), a_.score),
+             a_.score);
+    return kept(scaled + term, a_.score);
+  }
+
+  struct Known {
+    double lse, delta;
+  };
+  // As they are given, or as a kernel knows them that computes them again: O and LSE before they
+  // were rounded.
+  Known known(Query at) {
+    Known of{rows_.lse(at), kept(given_delta(at), a_.score)};
+    if (!again_ || !std::isfinite(of.lse)) return of;
+    const auto [found, is_new] = known_.try_emplace({at.h, at.i}, of);
+    if (!is_new) return found->second;
+    double total = 0, delta = 0, off = 0;
+    const TensorSpec& spec = tensors_[ATTEST_O].spec;
+    for (int64_t j = 0; j < p_.seq_len_kv; ++j) {
+      const double term = rows_.pair_term(at, j);
+      if (term == kHidden) continue;
+      double score = 0, gradient = 0;
+      for (int64_t c = 0; c < p_.head_dim; ++c) score += rows_.q(at)[c] * rows_.k(j)[c];
+      for (int64_t c = 0; c < p_.head_dim_v; ++c) gradient += rows_.d_o(at)[c] * rows_.v(j)[c];
+      const double p = std::exp(double(p_.softmax_scale) * score + term - of.lse);
+      total += p, delta += p * gradient;
+    }
+    for (int64_t c = 0; c < p_.head_dim_v; ++c) {
+      const double o = tensors_[ATTEST_O].at({b_, rows_.query_head(at.h), at.i, c});
+      off += std::fabs(rows_.d_o(at)[c]) *
+             std::max(unit_roundoff(spec.dtype) * std::fabs(o), half_subnormal(spec.dtype));
+    }
+    const double step = 0x1p-24 * std::fabs(of.lse);
+    found->second = {
+        std::clamp(of.lse + std::log(total), of.lse - step, of.lse + step),
+        kept(std::clamp(delta / total, rows_.delta(at) - off, rows_.delta(at) + off), a_.score)};
+    return found->second;
+  }
+  double given_delta(Query at) const {
+    std::vector<double> o(static_cast<size_t>(p_.head_dim_v));
+    for (size_t c = 0; c < o.size(); ++c)
+      o[c] = tensors_[ATTEST_O].at({b_, rows_.query_head(at.h), at.i, int64_t(c)});
+    return dot(rows_.d_o(at), o.data(), p_.head_dim_v);
+  }
+
+  Weights weights(Query at, int64_t j, double term) {
+    const Known known = this->known(at);
+    const double p =
+        kept(std::exp(narrowed(logit(at, j, term) - known.lse, a_.probability)), a_.probability);
+    const double gradient = kept(dot(rows_.d_o(at), rows_.v(j), p_.head_dim_v), a_.score);
+    const double ds = narrowed(p * narrowed(gradient - known.delta, a_.score), a_.score);
+    return {kept(p, a_.product), kept(ds, a_.product)};
+  }
+
+  // No chain of additions is longer than declared.
+  int64_t part_length(int64_t count) const {
+    const int64_t half = (a_.sum_chain + 1) / 2;
+    if (a_.sum_chain <= 0 || a_.sum_chain >= count) return std::max<int64_t>(count, 1);
+    return half * (a_.sum_chain - half) >= count ? half : 1;
+  }
+  std::vector<double> sum(const std::vector<Addend>& addends, int64_t begin, int64_t end,
+                          int64_t length, size_t width) const {
+    std::vector<double> total(width);
+    const auto add_sum = [&](const std::vector<double>& part) {
+      for (size_t c = 0; c < width; ++c) total[c] = kept(total[c] + part[c], a_.accumulator);
+    };
+    if (length == 1 && end - begin > 1) {
+      const int64_t middle = (begin + end) / 2;
+      add_sum(sum(addends, begin, middle, length, width));
+      add_sum(sum(addends, middle, end, length, width));
+    } else if (end - begin <= length) {
+      for (int64_t n = begin; n < end; ++n)
+        for (size_t c = 0; c < width; ++c)
+          total[c] = kept(total[c] + addends[size_t(n)].weight * addends[size_t(n)].row[c],
+                          a_.accumulator);
+    } else {
+      for (int64_t n = begin; n < end; n += length)
+        add_sum(sum(addends, n, std::min(n + length, end), length, width));
+    }
+    return total;
+  }
+  std::vector<double> gradient(std::vector<Addend> addends, int64_t width, double scale,
+                               DType output) const {
+    if (backwards_) std::reverse(addends.begin(), addends.end());
+    const auto count = int64_t(addends.size());
+    std::vector<double> total = sum(addends, 0, count, part_length(count), size_t(width));
+    for (double& x : total) x = rounded(narrowed(scale * x, a_.accumulator), output);
+    return total;
+  }
+
+  std::vector<double> query_row(Query at) {
+    std::vector<Addend> addends;
+    for (int64_t j = 0; j < p_.seq_len_kv; ++j)
+      if (const double term = rows_.pair_term(at, j); term != kHidden)
+        addends.push_back({weights(at, j, term).ds, rows_.k(j)});
+    return gradient(std::move(addends), p_.head_dim, double(p_.softmax_scale),
+                    problem_.tensor[ATTEST_DQ].dtype);
+  }
+
+  void key_row(int64_t j, const EmulationSink& sink, int64_t number) {
+    std::vector<Addend> of_k, of_v;
+    for (int64_t h = 0; h < rows_.group(); ++h)
+      for (int64_t i = 0; i < p_.seq_len_q; ++i)
+        if (const double term = rows_.pair_term({h, i}, j); term != kHidden) {
+          const Weights pair = weights({h, i}, j, term);
+          of_k.push_back({pair.ds, rows_.q({h, i})});
+          of_v.push_back({pair.p, rows_.d_o({h, i})});
+        }
+    sink(ATTEST_DK, number,
+         gradient(std::move(of_k), p_.head_dim, double(p_.softmax_scale),
+                  problem_.tensor[ATTEST_DK].dtype));
+    sink(ATTEST_DV, number,
+         gradient(std::move(of_v), p_.head_dim_v, 1, problem_.tensor[ATTEST_DV].dtype));
+  }
+
+  const Problem& problem_;
+  const Params& p_;
+  const BackwardArithmetic& a_;
+  const Tensors& tensors_;
+  HeadRows rows_;
+  const bool again_, backwards_;
+  bool loaded_ = false;
+  int64_t b_ = 0, kv_head_ = 0;
+  std::map<std::pair<int64_t, int64_t>, Known> known_;  // by query head of the group and position
+};
+
+}  // namespace
+
+void emulate(const Problem& problem, const Tensors& tensors, const BackwardArithmetic& arithmetic,
+             int kernel, std::span<const int64_t> rows, const EmulationSink& sink) {
+  BackwardEmulator emulator(problem, tensors, arithmetic, kernel);
+  for (const int64_t row : rows) emulator.row(row, sink);
+}
+
+}  // namespace attest::core::backward

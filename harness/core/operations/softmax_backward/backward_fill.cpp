@@ -1,0 +1,207 @@
+// Inputs of the gradients: those of softmax, with O and LSE as its golden has them, and dO.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "core/operations/fill_rows.hpp"
+#include "core/operations/portable_math.hpp"
+#include "core/operations/softmax/problem/geometry.hpp"
+#include "core/operations/softmax/softmax.hpp"
+#include "core/operations/softmax_backward/backward.hpp"
+#include "core/tensor/error.hpp"
+
+namespace attest::core::backward {
+namespace {
+
+using FillParams = attest_softmax_params;
+
+// Operations up to which O is computed by definition: some seconds.
+constexpr double kMostForward = 1e10;
+constexpr uint64_t kGradientSeed = 0x646f, kZeroSeed = 0x7a65726f;
+constexpr uint64_t kZeroRows = 16;            // one row of dO in so many is 0
+constexpr float kLateFactor = 4;              // of the last keys
+constexpr float kMeanValue = 8, kMeanDo = 2;  // of "cancelling"
+
+bool may_hide(const Problem& problem) {
+  const auto& p = problem.as<FillParams>();
+  return p.window_left >= 0 || p.window_right >= 0 || problem.has(ATTEST_MASK) ||
+         problem.has(ATTEST_BIAS);
+}
+
+/// Replaces every element x of the rows by change(row, x). Rows count through the first three dims.
+template <class Change>
+void edit_rows(const Tensor& tensor, const Change& change) {
+  const TensorSpec& spec = tensor.spec;
+  for (int64_t row = 0; row < row_count(spec, 3); ++row)
+    for (int64_t c = 0; c < spec.dim[3]; ++c) {
+      const int64_t at = row_offset(spec, 3, row) + c * spec.stride[3];
+      store(tensor.data, spec.dtype, at, change(row, load(tensor.data, spec.dtype, at)));
+    }
+}
+
+/// O and LSE of a codebook fill, by its closed form.
+void write_closed_form(const Problem& forward, const Fill& fill, const Tensors& tensors) {
+  codebook_golden(forward, fill, tensors)->expect(SoftmaxArithmetic{}, [&](const Expected& chunk) {
+    const Tensor& to = tensors[size_t(chunk.role)];
+    const TensorSpec& spec = to.spec;
+    if (!chunk.value) throw Error("a row of O or LSE has no golden");
+    for (size_t r = 0; r < chunk.rows.size(); ++r)
+      for (int64_t c = 0; c < chunk.width; ++c)
+        store(to.data, spec.dtype,
+              row_offset(spec, chunk.leading, chunk.rows[r]) +
+                  (chunk.leading < spec.rank ? c * spec.stride[chunk.leading] : 0),
+              chunk.value[chunk.shared ? size_t(c) : r * size_t(chunk.width) + size_t(c)]);
+  });
+}
+
+/// The rows of one head of a tensor in float64, [tokens, channels].
+std::vector<double> rows_of(const Tensor& tensor, int64_t b, int64_t head) {
+  const TensorSpec& spec = tensor.spec;
+  std::vector<double> rows(size_t(spec.dim[2] * spec.dim[3]));
+  for (int64_t row = 0; row < spec.dim[2]; ++row)
+    load_row(tensor.data, spec.dtype,
+             b * spec.stride[0] + head * spec.stride[1] + row * spec.stride[2], spec.dim[3],
+             spec.stride[3], rows.data() + row * spec.dim[3]);
+  return rows;
+}
+
+/// O and LSE of one query, from the logits of the keys that it sees, kHidden for others, and V. The
+/// logits become weights. Every machine gets the same bits.
+double attend(std::vector<double>& logits, const double* v, std::vector<double>& o) {
+  constexpr double kNothing = -690;  // e^-690 is far below every roundoff, and above 1e-300
+  const double top = *std::max_element(logits.begin(), logits.end());
+  std::fill(o.begin(), o.end(), 0.0);
+  if (top == kHidden) return kHidden;
+  double total = 0;
+  for (size_t j = 0; j < logits.size(); ++j) {
+    const double weight = logits[j] - top > kNothing ? portable_exp(logits[j] - top) : 0;
+    total += weight;
+    for (size_t d = 0; weight > 0 && d < o.size(); ++d) o[d] += weight * v[j * o.size() + d];
+  }
+  for (double& x : o) x /= total;
+  return top + portable_log(total);
+}
+
+/// O and LSE of the inputs, rounded to their dtypes. Queries that see no key have 0 and -inf.
+void write_forward(const Problem& forward, const Tensors& tensors) {
+  const auto& p = forward.as<FillParams>();
+  const Geometry geometry(forward, tensors);
+  const Tensor &to_o = tensors[ATTEST_O], &to_lse = tensors[ATTEST_LSE];
+  for (int64_t b = 0; b < p.batch; ++b)
+    for (int64_t h = 0; h < p.num_heads; ++h) {
+      const int64_t kv_head = h / (p.num_heads / p.num_kv_heads);
+      const std::vector<double> q = rows_of(tensors[ATTEST_Q], b, h),
+                                k = rows_of(tensors[ATTEST_K], b, kv_head),
+                                v = rows_of(tensors[ATTEST_V], b, kv_head);
+#pragma omp parallel
+      {
+        std::vector<double> logits(static_cast<size_t>(p.seq_len_kv)),
+            o(static_cast<size_t>(p.head_dim_v));
+#pragma omp for schedule(static)
+        for (int64_t i = 0; i < p.seq_len_q; ++i) {
+          const Interval keys = geometry.keys(b, i);
+          std::fill(logits.begin(), logits.end(), kHidden);
+          for (int64_t j = keys.begin; j < keys.end; ++j) {
+            double dot = 0;
+            for (int64_t d = 0; d < p.head_dim; ++d)
+              dot += q[size_t(i * p.head_dim + d)] * k[size_t(j * p.head_dim + d)];
+            logits[size_t(j)] = double(p.softmax_scale) * dot;
+          }
+          if (geometry.pair_terms() && keys.size() > 0)
+            geometry.add_pair_terms(b, h, i, keys, logits.data() + keys.begin);
+          const double lse = attend(logits, v.data(), o);
+          for (int64_t d = 0; d < p.head_dim_v; ++d)
+            store(to_o.data, to_o.spec.dtype,
+                  b * to_o.spec.stride[0] + h * to_o.spec.stride[1] + i * to_o.spec.stride[2] +
+                      d * to_o.spec.stride[3],
+                  o[size_t(d)]);
+          store(to_lse.data, ATTEST_F32,
+                b * to_lse.spec.stride[0] + h * to_lse.spec.stride[1] + i * to_lse.spec.stride[2],
+                lse);
+        }
+      }
+    }
+}
+
+/// Writes NaN into keys that no query sees and into queries that see no key.
+void poison_hidden(const Problem& problem, const Tensors& tensors) {
+  const auto& p = problem.as<FillParams>();
+  const Geometry geometry(problem, tensors);
+  const int64_t group = p.num_heads / p.num_kv_heads;
+  std::vector<bool> key_seen(size_t(p.batch * p.num_kv_heads * p.seq_len_kv)),
+      query_sees(size_t(p.batch * p.num_heads * p.seq_len_q));
+  std::vector<double> terms;
+  for (int64_t b = 0; b < p.batch; ++b)
+    for (int64_t h = 0; h < p.num_heads; ++h)
+      for (int64_t i = 0; i < p.seq_len_q; ++i) {
+        const Interval keys = geometry.keys(b, i);
+        terms.assign(size_t(keys.size()), 0);
+        if (keys.size() > 0) geometry.add_pair_terms(b, h, i, keys, terms.data());
+        for (size_t n = 0; n < terms.size(); ++n) {
+          if (terms[n] == kHidden) continue;
+          key_seen[size_t((b * p.num_kv_heads + h / group) * p.seq_len_kv + keys.begin) + n] = true;
+          query_sees[size_t((b * p.num_heads + h) * p.seq_len_q + i)] = true;
+        }
+      }
+  const auto poison = [](const std::vector<bool>& counts) {
+    return [&counts](int64_t row, double x) {
+      return counts[size_t(row)] ? x : std::numeric_limits<double>::quiet_NaN();
+    };
+  };
+  for (const int32_t role : {ATTEST_K, ATTEST_V})
+    edit_rows(tensors[size_t(role)], poison(key_seen));
+  for (const int32_t role : {ATTEST_Q, ATTEST_DO})
+    edit_rows(tensors[size_t(role)], poison(query_sees));
+}
+
+}  // namespace
+
+std::vector<std::string> fills(const Problem& problem) {
+  const Problem forward = forward_problem(problem);
+  std::vector<std::string> codebook;
+  for (const char* name : {"codebook", "codebook_peaked"})
+    if (has_closed_form(forward, {name})) codebook.emplace_back(name);
+  if (softmax_operation().flops(forward) > kMostForward && !codebook.empty()) return codebook;
+  std::vector<std::string> names{"random", "cancelling", "late"};
+  if (may_hide(problem)) names.emplace_back("hidden");
+  names.insert(names.end(), codebook.begin(), codebook.end());
+  return names;
+}
+
+void fill(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own) {
+  const std::vector<std::string> known = fills(problem);
+  const bool is_codebook = fill.name.starts_with("codebook");
+  if (!is_codebook && std::ranges::find(known, fill.name) == known.end() && fill.name != "random" &&
+      fill.name != "hidden")
+    throw Error("fill '" + fill.name +
+                "': softmax_backward has random, cancelling, late, hidden, codebook and "
+                "codebook_peaked");
+  const Problem forward = forward_problem(problem);
+  const Fill of_forward{is_codebook ? fill.name : "random", fill.seed, fill.other_lengths};
+  if (is_codebook)
+    fill_codebook(forward, of_forward, tensors, only_own);
+  else
+    fill_random(forward, of_forward, tensors, only_own);
+  const auto& p = problem.as<FillParams>();
+  const bool cancels = fill.name == "cancelling";
+  if (cancels)
+    edit_rows(tensors[ATTEST_V], [](int64_t, double x) { return x + double(kMeanValue); });
+  if (fill.name == "late")
+    edit_rows(tensors[ATTEST_K], [&](int64_t row, double x) {
+      return row % p.seq_len_kv >= p.seq_len_kv - (p.seq_len_kv + 7) / 8 ? x * double(kLateFactor)
+                                                                         : x;
+    });
+  if (softmax_operation().flops(forward) > kMostForward && has_closed_form(forward, of_forward))
+    write_closed_form(forward, of_forward, tensors);
+  else
+    write_forward(forward, tensors);
+  fill_normal(tensors[ATTEST_DO], random_bits(fill.seed, kGradientSeed), cancels ? kMeanDo : 0);
+  if (!cancels)
+    edit_rows(tensors[ATTEST_DO], [&](int64_t row, double x) {
+      return random_below(random_bits(fill.seed, kZeroSeed), uint64_t(row), kZeroRows) == 0 ? 0 : x;
+    });
+  if (fill.name == "hidden") poison_hidden(problem, tensors);
+}
+
+}  // namespace attest::core::backward

@@ -1,0 +1,328 @@
+// The golden of the gradients: values and sigmas of all rows or of a sample, and bounds of the
+// others.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <vector>
+
+#include "core/operations/row_sample.hpp"
+#include "core/operations/softmax_backward/backward.hpp"
+#include "core/operations/softmax_backward/backward_rows.hpp"
+#include "core/tensor/random.hpp"
+
+namespace attest::core::backward {
+namespace {
+
+// Pairs times channels of the judged rows of dQ, and of those of dK and dV.
+constexpr double kMostWork = 1e8;
+constexpr int64_t kLeastRows = 16;  // of each head
+constexpr int64_t kTaskRows = 8, kSweptRows = 256;
+constexpr uint64_t kQuerySeed = 0x6471, kKeySeed = 0x646b;
+
+/// The rows 0 .. count - 1 that are not in the list, which is ascending.
+std::vector<int64_t> all_but(const std::vector<int64_t>& listed, int64_t count) {
+  std::vector<int64_t> rows;
+  auto next = listed.begin();
+  for (int64_t row = 0; row < count; ++row)
+    if (next != listed.end() && *next == row)
+      ++next;
+    else
+      rows.push_back(row);
+  return rows;
+}
+
+double norm(const double* row, int64_t width) {
+  double squares = 0;
+  for (int64_t c = 0; c < width; ++c) squares += row[c] * row[c];
+  return std::sqrt(squares);
+}
+
+/// Bounds of the rows of one key head and of the query heads that read it. A probability is at most
+/// 1. Hidden NaN do not count; a query that sees one has a lse or a delta of NaN, and so have the
+/// bounds that it belongs to, which then accept whatever was written.
+struct Bounds {
+  double largest_v = 0;        // norm of a row of V
+  std::vector<double> k;       // [head_dim]: the largest |k|
+  std::vector<double> slope;   // by query: the largest |do.v - delta|
+  std::vector<double> dk, dv;  // [head_dim], [head_dim_v]: sums over the queries
+};
+
+class BackwardGolden final : public Golden {
+ public:
+  BackwardGolden(const Problem& problem, const Tensors& tensors)
+      : problem_(problem), p_(problem.as<Params>()), tensors_(tensors) {
+    const double row =
+        double(p_.head_dim + p_.head_dim_v) * double(p_.batch) * double(p_.num_heads);
+    const auto affordable = [&](int64_t rows, int64_t others) {
+      return std::min(rows, std::max(kLeastRows, int64_t(kMostWork / row / double(others))));
+    };
+    queries_ = affordable(p_.seq_len_q, p_.seq_len_kv);
+    keys_ = affordable(p_.seq_len_kv, p_.seq_len_q);
+    count_distinct();
+  }
+
+  void expect(const Arithmetic& arithmetic, const Sink& sink) const override {
+    const PairErrors errors(problem_, BackwardArithmetic::of(arithmetic));
+    HeadRows rows(problem_, tensors_);
+    for (int64_t b = 0; b < p_.batch; ++b)
+      for (int64_t kv_head = 0; kv_head < p_.num_kv_heads; ++kv_head) {
+        rows.load(b, kv_head);
+        const std::vector<int64_t> keys = judged_keys(b * p_.num_kv_heads + kv_head);
+        expect_keys(rows, errors, kv_head, keys, sink);
+        Bounds bounds;
+        if (queries_ < p_.seq_len_q || keys_ < p_.seq_len_kv) bounds = bounds_of(rows);
+        for (int64_t h = 0; h < rows.group(); ++h) {
+          const std::vector<int64_t> queries =
+              judged_queries(b * p_.num_heads + rows.query_head(h));
+          expect_queries(rows, errors, h, queries, sink);
+          if (queries_ < p_.seq_len_q)
+            sweep_queries(rows, bounds, h, all_but(queries, p_.seq_len_q), sink);
+        }
+        if (keys_ < p_.seq_len_kv)
+          sweep_keys(rows, bounds, kv_head, all_but(keys, p_.seq_len_kv), sink);
+      }
+  }
+
+  int64_t distinct_rows() const override { return std::min(distinct_queries_, distinct_keys_); }
+  // Gradients of keys share the errors of delta and of the lse of each query.
+  int64_t independent_rows(const Arithmetic&, int32_t role) const override {
+    return role == ATTEST_DQ ? distinct_queries_ : std::min(distinct_queries_, distinct_keys_);
+  }
+  std::string method() const override {
+    if (queries_ == p_.seq_len_q && keys_ == p_.seq_len_kv) return "float64, all rows";
+    return fmt::format("float64, {} of {} queries and {} of {} keys a head", queries_, p_.seq_len_q,
+                       keys_, p_.seq_len_kv);
+  }
+
+ private:
+  std::vector<int64_t> judged_queries(int64_t head) const {
+    return sample_places(p_.seq_len_q, queries_, 0, random_bits(kQuerySeed, uint64_t(head)));
+  }
+  std::vector<int64_t> judged_keys(int64_t head) const {
+    return sample_places(p_.seq_len_kv, keys_, 0, random_bits(kKeySeed, uint64_t(head)));
+  }
+
+  /// The number of the first row of a head in a tensor of `heads` heads.
+  static int64_t first_row(int64_t b, int64_t head, int64_t heads, int64_t length) {
+    return (b * heads + head) * length;
+  }
+
+  void expect_queries(const HeadRows& rows, const PairErrors& errors, int64_t h,
+                      const std::vector<int64_t>& queries, const Sink& sink) const {
+    const int64_t first =
+        first_row(rows.sequence(), rows.query_head(h), p_.num_heads, p_.seq_len_q);
+    const auto width = size_t(p_.head_dim);
+#pragma omp parallel
+    {
+      GradientSum sum(p_.head_dim);
+      std::vector<double> terms(size_t(p_.seq_len_kv)), value(size_t(kTaskRows) * width),
+          sigma(value);
+      std::vector<int64_t> numbers;
+#pragma omp for schedule(dynamic, 1)
+      for (size_t begin = 0; begin < queries.size(); begin += size_t(kTaskRows)) {
+        const size_t end = std::min(begin + size_t(kTaskRows), queries.size());
+        numbers.clear();
+        for (size_t n = begin; n < end; ++n) {
+          numbers.push_back(first + queries[n]);
+          expect_query(rows, errors, {h, queries[n]}, terms, sum, &value[(n - begin) * width],
+                       &sigma[(n - begin) * width]);
+        }
+        sink({.role = ATTEST_DQ,
+              .leading = 3,
+              .width = p_.head_dim,
+              .rows = numbers,
+              .value = value.data(),
+              .sigma = sigma.data()});
+      }
+    }
+  }
+
+  void expect_query(const HeadRows& rows, const PairErrors& errors, Query at,
+                    std::vector<double>& terms, GradientSum& sum, double* value,
+                    double* sigma) const {
+    const Geometry& geometry = rows.geometry();
+    const Interval keys = geometry.keys(rows.sequence(), at.i);
+    std::fill(terms.begin(), terms.end(), kHidden);
+    std::fill_n(terms.begin() + std::min(keys.begin, p_.seq_len_kv), keys.size(), 0.0);
+    if (geometry.pair_terms() && keys.size() > 0)
+      geometry.add_pair_terms(rows.sequence(), rows.query_head(at.h), at.i, keys,
+                              terms.data() + keys.begin);
+    sum.clear();
+    const GroupedOrder& order = rows.key_order();
+    for (size_t n = 0; n < order.place.size(); ++n) {
+      const int64_t j = order.place[n];
+      const std::optional<Pair> pair = rows.pair(errors, at, j, terms[size_t(j)]);
+      if (pair)
+        sum.add(errors.of_gradient(*pair, 0, 0, false), rows.k(j), order.is_alone[n],
+                order.ends[n]);
+      else if (order.ends[n])
+        sum.end_group();
+    }
+    sum.finish(errors.arithmetic, problem_.tensor[ATTEST_DQ].dtype, double(p_.softmax_scale),
+               rows.delta_variance(errors, at), errors.lse(rows.lse(at)), value, sigma);
+  }
+
+  void expect_keys(const HeadRows& rows, const PairErrors& errors, int64_t kv_head,
+                   const std::vector<int64_t>& keys, const Sink& sink) const {
+    const int64_t first = first_row(rows.sequence(), kv_head, p_.num_kv_heads, p_.seq_len_kv);
+    const auto width = size_t(p_.head_dim), width_v = size_t(p_.head_dim_v);
+#pragma omp parallel
+    {
+      GradientSum of_k(p_.head_dim), of_v(p_.head_dim_v);
+      std::vector<double> value(size_t(kTaskRows) * std::max(width, width_v)), sigma(value),
+          value_v(value), sigma_v(value);
+      std::vector<int64_t> numbers;
+#pragma omp for schedule(dynamic, 1)
+      for (size_t begin = 0; begin < keys.size(); begin += size_t(kTaskRows)) {
+        const size_t end = std::min(begin + size_t(kTaskRows), keys.size());
+        numbers.clear();
+        for (size_t n = begin; n < end; ++n) {
+          numbers.push_back(first + keys[n]);
+          sum_queries(rows, errors, keys[n], of_k, of_v);
+          of_k.finish(errors.arithmetic, problem_.tensor[ATTEST_DK].dtype, double(p_.softmax_scale),
+                      0, 0, &value[(n - begin) * width], &sigma[(n - begin) * width]);
+          of_v.finish(errors.arithmetic, problem_.tensor[ATTEST_DV].dtype, 1, 0, 0,
+                      &value_v[(n - begin) * width_v], &sigma_v[(n - begin) * width_v]);
+        }
+        sink({.role = ATTEST_DK,
+              .leading = 3,
+              .width = p_.head_dim,
+              .rows = numbers,
+              .value = value.data(),
+              .sigma = sigma.data()});
+        sink({.role = ATTEST_DV,
+              .leading = 3,
+              .width = p_.head_dim_v,
+              .rows = numbers,
+              .value = value_v.data(),
+              .sigma = sigma_v.data()});
+      }
+    }
+  }
+
+  void sum_queries(const HeadRows& rows, const PairErrors& errors, int64_t j, GradientSum& of_k,
+                   GradientSum& of_v) const {
+    of_k.clear(), of_v.clear();
+    const GroupedOrder& order = rows.query_order();
+    for (size_t n = 0; n < order.place.size(); ++n) {
+      const Query at{order.place[n] / p_.seq_len_q, order.place[n] % p_.seq_len_q};
+      const std::optional<Pair> pair = rows.pair(errors, at, j, rows.pair_term(at, j));
+      if (pair) {
+        const double lse = errors.lse(rows.lse(at));
+        of_k.add(errors.of_gradient(*pair, rows.delta_variance(errors, at), lse, true), rows.q(at),
+                 order.is_alone[n], order.ends[n]);
+        of_v.add(errors.of_probability(*pair, lse), rows.d_o(at), order.is_alone[n], order.ends[n]);
+      } else if (order.ends[n]) {
+        of_k.end_group(), of_v.end_group();
+      }
+    }
+  }
+
+  Bounds bounds_of(const HeadRows& rows) const {
+    Bounds bounds{.k = std::vector<double>(size_t(p_.head_dim)),
+                  .slope = std::vector<double>(size_t(rows.group() * p_.seq_len_q)),
+                  .dk = std::vector<double>(size_t(p_.head_dim)),
+                  .dv = std::vector<double>(size_t(p_.head_dim_v))};
+    for (int64_t j = 0; j < p_.seq_len_kv; ++j) {
+      bounds.largest_v = std::max(bounds.largest_v, norm(rows.v(j), p_.head_dim_v));
+      for (size_t c = 0; c < bounds.k.size(); ++c)
+        bounds.k[c] = std::max(bounds.k[c], std::fabs(rows.k(j)[c]));
+    }
+    for (int64_t h = 0; h < rows.group(); ++h)
+      for (int64_t i = 0; i < p_.seq_len_q; ++i) {
+        const Query at{h, i};
+        if (rows.lse(at) == kHidden) continue;  // it sees no key
+        const double slope =
+            std::isnan(rows.lse(at))
+                ? rows.lse(at)
+                : norm(rows.d_o(at), p_.head_dim_v) * bounds.largest_v + std::fabs(rows.delta(at));
+        bounds.slope[size_t(h * p_.seq_len_q + i)] = slope;
+        for (size_t c = 0; c < bounds.dk.size(); ++c)
+          bounds.dk[c] += slope * std::fabs(rows.q(at)[c]);
+        for (size_t c = 0; c < bounds.dv.size(); ++c) bounds.dv[c] += std::fabs(rows.d_o(at)[c]);
+      }
+    return bounds;
+  }
+
+  // Roundings are far smaller than what norms leave to spare.
+  static double widened(double bound) { return 1.5 * bound + 1e-6; }
+
+  void sweep(int32_t role, int64_t first, const std::vector<int64_t>& places, int64_t width,
+             const std::function<double(int64_t place, size_t channel)>& bound,
+             const Sink& sink) const {
+#pragma omp parallel
+    {
+      std::vector<double> low(size_t(kSweptRows * width)), high(low);
+      std::vector<int64_t> numbers;
+#pragma omp for schedule(dynamic, 1)
+      for (size_t begin = 0; begin < places.size(); begin += size_t(kSweptRows)) {
+        const size_t end = std::min(begin + size_t(kSweptRows), places.size());
+        numbers.clear();
+        for (size_t n = begin; n < end; ++n) {
+          numbers.push_back(first + places[n]);
+          for (size_t c = 0; c < size_t(width); ++c) {
+            const size_t at = (n - begin) * size_t(width) + c;
+            high[at] = widened(bound(places[n], c));
+            low[at] = -high[at];
+          }
+        }
+        sink({.role = role,
+              .leading = 3,
+              .width = width,
+              .rows = numbers,
+              .low = low.data(),
+              .high = high.data()});
+      }
+    }
+  }
+
+  void sweep_queries(const HeadRows& rows, const Bounds& bounds, int64_t h,
+                     const std::vector<int64_t>& queries, const Sink& sink) const {
+    const double scale = std::fabs(double(p_.softmax_scale));
+    sweep(
+        ATTEST_DQ, first_row(rows.sequence(), rows.query_head(h), p_.num_heads, p_.seq_len_q),
+        queries, p_.head_dim,
+        [&](int64_t i, size_t c) {
+          return scale * bounds.slope[size_t(h * p_.seq_len_q + i)] * bounds.k[c];
+        },
+        sink);
+  }
+
+  void sweep_keys(const HeadRows& rows, const Bounds& bounds, int64_t kv_head,
+                  const std::vector<int64_t>& keys, const Sink& sink) const {
+    const double scale = std::fabs(double(p_.softmax_scale));
+    const int64_t first = first_row(rows.sequence(), kv_head, p_.num_kv_heads, p_.seq_len_kv);
+    sweep(
+        ATTEST_DK, first, keys, p_.head_dim,
+        [&](int64_t, size_t c) { return scale * bounds.dk[c]; }, sink);
+    sweep(
+        ATTEST_DV, first, keys, p_.head_dim_v, [&](int64_t, size_t c) { return bounds.dv[c]; },
+        sink);
+  }
+
+  void count_distinct() {
+    HeadRows rows(problem_, tensors_);
+    for (int64_t b = 0; b < p_.batch; ++b)
+      for (int64_t kv_head = 0; kv_head < p_.num_kv_heads; ++kv_head) {
+        rows.load(b, kv_head);
+        distinct_queries_ += rows.query_order().distinct;
+        distinct_keys_ += rows.key_order().distinct;
+      }
+  }
+
+  const Problem problem_;
+  const Params p_;
+  const Tensors tensors_;
+  int64_t queries_ = 0, keys_ = 0;  // judged rows of each head
+  int64_t distinct_queries_ = 0, distinct_keys_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Golden> golden(const Problem& problem, const Tensors& tensors) {
+  return std::make_unique<BackwardGolden>(problem, tensors);
+}
+
+}  // namespace attest::core::backward

@@ -1,0 +1,313 @@
+#include "core/operations/softmax_backward/backward_rows.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/operations/equal_rows.hpp"
+#include "core/operations/softmax_backward/backward_terms.hpp"
+
+namespace attest::core::backward {
+namespace {
+
+constexpr double kStep = 0x1p-24;  // roundoff of a step in float32
+
+// The operands are multiplied as they are stored, so that the logit errs as that of softmax does
+// whose operands are in float32.
+SigmaModel logit_model(const Problem& problem, const BackwardArithmetic& arithmetic) {
+  return SigmaModel::of(
+      SoftmaxArithmetic{.score = arithmetic.score, .probability = arithmetic.probability}, problem);
+}
+
+GroupedOrder grouped(int64_t count, int64_t width, const double* rows) {
+  const EqualRows equal = find_equal_rows(count, width, [&](int64_t place, double* row) {
+    std::copy_n(rows + place * width, width, row);
+    return true;
+  });
+  GroupedOrder order;
+  std::vector<bool> is_listed(static_cast<size_t>(count));
+  for (size_t n = 0; n < equal.place.size(); ++n) {
+    const bool ends = n + 1 == equal.place.size() || equal.group[n + 1] != equal.group[n];
+    order.place.push_back(equal.place[n]);
+    order.ends.push_back(ends);
+    order.is_alone.push_back(false);
+    order.distinct += ends;
+    is_listed[size_t(equal.place[n])] = true;
+  }
+  for (int64_t place = 0; place < count; ++place)
+    if (!is_listed[size_t(place)]) {
+      order.place.push_back(int32_t(place));
+      order.ends.push_back(true);
+      order.is_alone.push_back(true);
+      ++order.distinct;
+    }
+  return order;
+}
+
+/// The largest error of a rounding near 0.
+double smallest_step(const BackwardArithmetic& arithmetic, DType dtype) {
+  return arithmetic.has(ATTEST_FLUSHES_SUBNORMALS) ? smallest_normal(dtype) : half_subnormal(dtype);
+}
+
+struct Dot {
+  double sum = 0, magnitude = 0;
+};
+Dot dot(const double* x, const double* y, int64_t width) {
+  Dot of;
+  for (int64_t c = 0; c < width; ++c) {
+    const double product = x[c] * y[c];
+    of.sum += product;
+    of.magnitude += std::fabs(product);
+  }
+  return of;
+}
+
+}  // namespace
+
+PairErrors::PairErrors(const Problem& problem, const BackwardArithmetic& declared)
+    : arithmetic(declared),
+      model_(logit_model(problem, declared)),
+      width_v_(problem.as<Params>().head_dim_v),
+      u_score_(unit_roundoff(declared.score)),
+      eta_score_(smallest_step(declared, declared.score)),
+      u_probability_(unit_roundoff(declared.probability)),
+      eta_probability_(half_subnormal(declared.probability)),
+      u_product_(std::max(unit_roundoff(declared.product), kStep)),
+      eta_product_(half_subnormal(declared.product)),
+      // exp may give 0 below the smallest normal float32.
+      lost_p_(std::max(smallest_normal(ATTEST_F32), declared.has(ATTEST_FLUSHES_SUBNORMALS)
+                                                        ? smallest_normal(declared.probability)
+                                                        : eta_probability_)),
+      lost_operand_(declared.has(ATTEST_FLUSHES_SUBNORMALS) ? smallest_normal(declared.product)
+                                                            : eta_product_) {}
+
+double PairErrors::logit(double dot, double magnitude, double logit, double lse) const {
+  const double square = model_.staged_square(dot * dot, dot * dot + logit * logit);
+  double variance = squared(Term::kScore) * model_.score_variance(square, magnitude);
+  variance = exponential(variance);
+  const double argument = kStep * (logit - lse);
+  return variance + squared(Term::kArgument) * 2 * argument * argument / 3 +
+         squared(Term::kProbability) * u_probability_ * u_probability_;
+}
+
+// exp is not linear where coarse scores, or a large lse, err by much: of three deviations a third
+// counts.
+double PairErrors::exponential(double variance) {
+  constexpr double kLinear = 1e-6, kMost = 30;
+  if (variance < kLinear) return variance;
+  return std::pow(std::expm1(std::min(3 * std::sqrt(variance), kMost)) / 3, 2);
+}
+
+double PairErrors::product(double dot, double magnitude, int64_t width) const {
+  return squared(Term::kDot) *
+         (kStep * kStep * (magnitude * magnitude + double(width) * dot * dot / 9) +
+          u_score_ * u_score_ * dot * dot / 3 + eta_score_ * eta_score_);
+}
+
+double PairErrors::delta(double delta, double magnitude, double rounded_o) const {
+  return squared(Term::kDelta) *
+             (kStep * kStep * (magnitude * magnitude + double(width_v_) * delta * delta / 9) +
+              u_score_ * u_score_ * delta * delta / 3 + eta_score_ * eta_score_) +
+         squared(Term::kGivenO) * rounded_o;
+}
+
+// Once for the lse as it is given, once for its product with log2(e).
+double PairErrors::lse(double lse) const {
+  return exponential(squared(Term::kGivenLse) * 2 * kStep * kStep * lse * lse / 3);
+}
+
+// The errors that both sums have: those of p, and of the weight's own rounding.
+Addend PairErrors::rounded(double weight, const Pair& pair) const {
+  Addend addend{.weight = weight};
+  addend.shared = std::copysign(std::sqrt(pair.logit), weight) * std::fabs(weight);
+  const double eta = factor(Term::kSmallProduct) * eta_product_;
+  addend.own =
+      squared(Term::kProduct) * (u_product_ * u_product_ / 3 + kStep * kStep) * weight * weight +
+      eta * eta;
+  // Whether a number at the edge is lost depends on its own error.
+  constexpr double kEdge = 0.1;
+  const double nearest = std::min(pair.p / lost_p_, std::fabs(weight) / lost_operand_);
+  if (nearest < 1 - kEdge)
+    addend.lost = factor(Term::kLost) * weight;
+  else if (nearest < 1 + kEdge)
+    addend.own += squared(Term::kLost) * weight * weight;
+  addend.one_way = factor(Term::kExp) * arithmetic.exp_error * std::fabs(weight);
+  return addend;
+}
+
+Addend PairErrors::of_probability(const Pair& pair, double lse_variance) const {
+  Addend addend = rounded(pair.p, pair);
+  const double eta = factor(Term::kProbability) * eta_probability_;
+  addend.own += pair.p * pair.p * lse_variance + eta * eta;
+  return addend;
+}
+
+Addend PairErrors::of_gradient(const Pair& pair, double delta_variance, double lse_variance,
+                               bool own_row) const {
+  Addend addend = rounded(pair.ds, pair);
+  const double slope = pair.p > 0 ? pair.ds / pair.p : 0,
+               eta = factor(Term::kProbability) * eta_probability_ * slope;
+  addend.own += pair.p * pair.p * pair.gradient + eta * eta;
+  if (own_row)
+    addend.own += pair.p * pair.p * delta_variance + pair.ds * pair.ds * lse_variance;
+  else
+    addend.common = pair.p;
+  return addend;
+}
+
+GradientSum::GradientSum(int64_t width) : width_(size_t(width)) {
+  for (auto* row : {&sum_, &variance_, &squares_, &reach_, &group_, &common_, &lost_, &one_way_})
+    row->resize(width_);
+}
+
+void GradientSum::clear() {
+  for (auto* row : {&sum_, &variance_, &squares_, &reach_, &group_, &common_, &lost_, &one_way_})
+    std::fill(row->begin(), row->end(), 0.0);
+  addends_ = 0;
+  has_lost_ = has_one_way_ = has_common_ = false;
+}
+
+void GradientSum::add(const Addend& addend, const double* row, bool is_alone, bool ends) {
+  ++addends_;
+  const double equal = factor(Term::kEqual) * addend.shared,
+               own = addend.own + addend.shared * addend.shared;
+  double *sum = sum_.data(), *variance = variance_.data(), *squares = squares_.data(),
+         *reach = reach_.data();
+  for (size_t c = 0; c < width_; ++c) {
+    const double term = addend.weight * row[c];
+    sum[c] += term;
+    squares[c] += term * term;
+    reach[c] = std::max(reach[c], std::fabs(sum[c]));
+    variance[c] += own * row[c] * row[c];
+  }
+  if (addend.common != 0) {
+    has_common_ = true;
+    for (size_t c = 0; c < width_; ++c) common_[c] += addend.common * row[c];
+  }
+  if (addend.lost != 0) {
+    has_lost_ = true;
+    for (size_t c = 0; c < width_; ++c) lost_[c] += addend.lost * row[c];
+  }
+  if (addend.one_way != 0) {
+    has_one_way_ = true;
+    for (size_t c = 0; c < width_; ++c) one_way_[c] += addend.one_way * std::fabs(row[c]);
+  }
+  if (is_alone) return;
+  for (size_t c = 0; c < width_; ++c) group_[c] += equal * row[c];
+  if (ends) end_group();
+}
+
+void GradientSum::end_group() {
+  for (size_t c = 0; c < width_; ++c) {
+    variance_[c] += group_[c] * group_[c];
+    group_[c] = 0;
+  }
+}
+
+void GradientSum::finish(const BackwardArithmetic& arithmetic, DType output, double scale,
+                         double common, double relative, double* value, double* sigma) {
+  const double u_acc = unit_roundoff(arithmetic.accumulator), u_out = unit_roundoff(output);
+  const auto all = double(addends_);
+  const double chain = arithmetic.sum_chain > 0 ? std::min(double(arithmetic.sum_chain), all) : all;
+  const double steps = squared(Term::kAccumulator) * u_acc * u_acc / 3 * chain,
+               small =
+                   smallest_step(arithmetic, arithmetic.accumulator) * factor(Term::kAccumulator),
+               one_way = u_acc > kStep ? factor(Term::kOneWay) * u_acc * chain / 6 : 0,
+               output_small = factor(Term::kSmallOutput) * half_subnormal(output);
+  for (size_t c = 0; c < width_; ++c) {
+    double variance = variance_[c] + steps * std::max(reach_[c] * reach_[c], squares_[c]) +
+                      chain * small * small + one_way * one_way * reach_[c] * reach_[c];
+    if (has_common_) variance += common * common_[c] * common_[c];
+    if (has_lost_) variance += lost_[c] * lost_[c];
+    if (has_one_way_) variance += one_way_[c] * one_way_[c];
+    const double x = value[c] = scale * sum_[c];
+    variance = scale * scale * variance + (relative + kStep * kStep) * x * x +
+               squared(Term::kOutput) * u_out * u_out / 3 * x * x + output_small * output_small;
+    sigma[c] = std::sqrt(variance);
+  }
+}
+
+HeadRows::HeadRows(const Problem& problem, const Tensors& tensors)
+    : problem_(problem),
+      tensors_(tensors),
+      p_(problem.as<Params>()),
+      geometry_(problem, tensors),
+      group_(p_.num_heads / p_.num_kv_heads) {
+  const auto keys = size_t(p_.seq_len_kv), queries = size_t(group_ * p_.seq_len_q);
+  k_.resize(keys * size_t(p_.head_dim)), v_.resize(keys * size_t(p_.head_dim_v));
+  q_.resize(queries * size_t(p_.head_dim)), do_.resize(queries * size_t(p_.head_dim_v));
+  for (auto* row : {&lse_, &delta_, &delta_magnitude_, &rounded_o_}) row->resize(queries);
+}
+
+void HeadRows::load(int64_t b, int64_t kv_head) {
+  b_ = b, kv_head_ = kv_head;
+  const auto read = [&](int32_t role, int64_t head, int64_t row, int64_t width, double* to) {
+    const Tensor& tensor = tensors_[size_t(role)];
+    const int64_t* stride = tensor.spec.stride;
+    load_row(tensor.data, tensor.spec.dtype, b * stride[0] + head * stride[1] + row * stride[2],
+             width, stride[3], to);
+  };
+  const Tensor& lse = tensors_[ATTEST_LSE];
+  const DType o_dtype = tensors_[ATTEST_O].spec.dtype;
+  const double u_o = unit_roundoff(o_dtype), eta_o = half_subnormal(o_dtype);
+#pragma omp parallel
+  {
+    std::vector<double> o(static_cast<size_t>(p_.head_dim_v));
+#pragma omp for
+    for (int64_t j = 0; j < p_.seq_len_kv; ++j) {
+      read(ATTEST_K, kv_head, j, p_.head_dim, k_.data() + j * p_.head_dim);
+      read(ATTEST_V, kv_head, j, p_.head_dim_v, v_.data() + j * p_.head_dim_v);
+    }
+#pragma omp for
+    for (int64_t n = 0; n < group_ * p_.seq_len_q; ++n) {
+      const int64_t head = query_head(n / p_.seq_len_q), i = n % p_.seq_len_q;
+      double* d_o = do_.data() + n * p_.head_dim_v;
+      read(ATTEST_Q, head, i, p_.head_dim, q_.data() + n * p_.head_dim);
+      read(ATTEST_DO, head, i, p_.head_dim_v, d_o);
+      read(ATTEST_O, head, i, p_.head_dim_v, o.data());
+      const Dot delta = dot(d_o, o.data(), p_.head_dim_v);
+      double rounded = 0;
+      for (size_t c = 0; c < o.size(); ++c) {
+        const double step = d_o[c] * std::max(u_o * std::fabs(o[c]), eta_o);
+        rounded += step * step / 3;
+      }
+      delta_[size_t(n)] = delta.sum;
+      delta_magnitude_[size_t(n)] = delta.magnitude;
+      rounded_o_[size_t(n)] = rounded;
+      lse_[size_t(n)] =
+          core::load(lse.data, ATTEST_F32,
+                     b * lse.spec.stride[0] + head * lse.spec.stride[1] + i * lse.spec.stride[2]);
+    }
+  }
+  key_order_ = grouped(p_.seq_len_kv, p_.head_dim, k_.data());
+  query_order_ = grouped(group_ * p_.seq_len_q, p_.head_dim, q_.data());
+}
+
+double HeadRows::delta_variance(const PairErrors& errors, Query at) const {
+  const auto n = size_t(row(at));
+  return errors.delta(delta_[n], delta_magnitude_[n], rounded_o_[n]);
+}
+
+std::optional<Pair> HeadRows::pair(const PairErrors& errors, Query at, int64_t j,
+                                   double term) const {
+  if (term == kHidden) return {};
+  const Dot product = dot(q(at), k(j), p_.head_dim), gradient = dot(d_o(at), v(j), p_.head_dim_v);
+  const auto scale = double(p_.softmax_scale);
+  const double logit = scale * product.sum + term;
+  Pair made;
+  made.p = std::exp(logit - lse(at));
+  made.ds = made.p * (gradient.sum - delta(at));
+  made.logit =
+      errors.logit(scale * product.sum, std::fabs(scale) * product.magnitude, logit, lse(at));
+  made.gradient = errors.product(gradient.sum, gradient.magnitude, p_.head_dim_v);
+  return made;
+}
+
+double HeadRows::pair_term(Query at, int64_t j) const {
+  if (!geometry_.keys(b_, at.i).contains(j)) return kHidden;
+  double term = 0;
+  if (geometry_.pair_terms())
+    geometry_.add_pair_terms(b_, query_head(at.h), at.i, {j, j + 1}, &term);
+  return term;
+}
+
+}  // namespace attest::core::backward

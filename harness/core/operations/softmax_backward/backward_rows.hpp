@@ -1,0 +1,149 @@
+// One key head and the query heads that read it, in float64: the pairs of a query and a key, what
+// they add to the gradients, and how far honest kernels may err there.
+//
+//   HeadRows rows(problem, tensors);
+//   rows.load(b, kv_head);
+//   PairErrors errors(problem, arithmetic);
+//   ... rows.pair(errors, query, j, term) ...
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/operations/softmax/problem/geometry.hpp"
+#include "core/operations/softmax/sigma/sigma.hpp"
+#include "core/operations/softmax_backward/backward_arithmetic.hpp"
+
+namespace attest::core::backward {
+
+using Params = attest_softmax_params;
+
+/// An order of rows in which equal rows follow one another.
+struct GroupedOrder {
+  std::vector<int32_t> place;
+  std::vector<bool> ends;      // by index: the group ends with this row
+  std::vector<bool> is_alone;  // by index: no other row is equal
+  int64_t distinct = 0;
+};
+
+/// What one pair of a query and a key has, and the variances of its errors.
+struct Pair {
+  double p = 0, ds = 0;
+  double logit = 0;     // variance of p / p that equal keys, or equal queries, share
+  double gradient = 0;  // variance of do.v
+};
+
+/// What a sum over pairs adds: `weight` times a row. `shared`: a deviation that equal rows may have
+/// in common, with the sign of the weight, or each for itself, where a bias or an lse differs;
+/// `own`: a variance; `common`: the factor of an error that all pairs of the sum have in common;
+/// `lost`: the part of the weight that may become 0; `one_way`: a bound of an error that may have
+/// one sign in all pairs. All but `own` are times the row.
+struct Addend {
+  double weight = 0, shared = 0, own = 0, common = 0, lost = 0, one_way = 0;
+};
+
+/// The variances that depend on the declared arithmetic.
+class PairErrors {
+ public:
+  PairErrors(const Problem& problem, const BackwardArithmetic& arithmetic);
+
+  /// Of the logit, relative to p: from the scaled product, the sum of the magnitudes of its
+  /// addends, the logit and the lse.
+  double logit(double dot, double magnitude, double logit, double lse) const;
+  /// Of a product of `width` channels whose addends' magnitudes sum to `magnitude`.
+  double product(double dot, double magnitude, int64_t width) const;
+  /// Of delta. `rounded_o`: the sum of (do times half an ulp of o)^2 / 3.
+  double delta(double delta, double magnitude, double rounded_o) const;
+  /// Of p / p, from the lse.
+  double lse(double lse) const;
+  Addend of_probability(const Pair& pair, double lse_variance) const;
+  /// Of ds. `delta_variance` and `lse_variance` belong to the pair if `own_row`; else all pairs of
+  /// the sum share them, and `common` is the factor of delta's error.
+  Addend of_gradient(const Pair& pair, double delta_variance, double lse_variance,
+                     bool own_row) const;
+
+  const BackwardArithmetic arithmetic;
+
+ private:
+  static double exponential(double variance);
+  Addend rounded(double weight, const Pair& pair) const;
+
+  SigmaModel model_;
+  int64_t width_v_;
+  double u_score_, eta_score_, u_probability_, eta_probability_, u_product_, eta_product_;
+  double lost_p_, lost_operand_;  // what is smaller becomes 0
+};
+
+/// A sum of addends for each channel of a gradient.
+class GradientSum {
+ public:
+  explicit GradientSum(int64_t width);
+  void clear();
+  /// Adds `addend` times row[width]. `is_alone`: no other row of the sum is equal; else `ends`
+  /// tells whether the next row is another one.
+  void add(const Addend& addend, const double* row, bool is_alone, bool ends);
+  /// Writes value and sigma, [width] each. `common`: the variance of the error that all addends
+  /// share by Addend::common; `relative`: that of an error of the whole sum.
+  void finish(const BackwardArithmetic& arithmetic, DType output, double scale, double common,
+              double relative, double* value, double* sigma);
+  /// Adds the errors of the equal rows so far: the next row is another one.
+  void end_group();
+
+ private:
+  size_t width_;
+  int64_t addends_ = 0;
+  bool has_lost_ = false, has_one_way_ = false, has_common_ = false;
+  // [width_] each
+  std::vector<double> sum_, variance_, squares_, reach_, group_, common_, lost_, one_way_;
+};
+
+/// A query: head `h` of the group that reads the key head, position i.
+struct Query {
+  int64_t h, i;
+};
+
+class HeadRows {
+ public:
+  HeadRows(const Problem& problem, const Tensors& tensors);
+
+  /// Reads sequence b and key head kv_head. Calls OpenMP.
+  void load(int64_t b, int64_t kv_head);
+
+  int64_t group() const { return group_; }  // query heads of a key head
+  int64_t query_head(int64_t h) const { return kv_head_ * group_ + h; }
+  int64_t sequence() const { return b_; }
+  const Geometry& geometry() const { return geometry_; }
+  const double* k(int64_t j) const { return k_.data() + j * p_.head_dim; }
+  const double* v(int64_t j) const { return v_.data() + j * p_.head_dim_v; }
+  const double* q(Query at) const { return q_.data() + row(at) * p_.head_dim; }
+  const double* d_o(Query at) const { return do_.data() + row(at) * p_.head_dim_v; }
+  double lse(Query at) const { return lse_[size_t(row(at))]; }
+  double delta(Query at) const { return delta_[size_t(row(at))]; }
+  double delta_variance(const PairErrors& errors, Query at) const;
+  /// Keys, and queries of all heads of the group (row h * seq_len_q + i), grouped by equality.
+  const GroupedOrder& key_order() const { return key_order_; }
+  const GroupedOrder& query_order() const { return query_order_; }
+
+  /// The pair of a query and key j, where it is seen. `term`: what is added to the score; -inf: it
+  /// is hidden.
+  std::optional<Pair> pair(const PairErrors& errors, Query at, int64_t j, double term) const;
+  /// What is added to the score of one pair; -inf: hidden, by the band too.
+  double pair_term(Query at, int64_t j) const;
+
+ private:
+  int64_t row(Query at) const { return at.h * p_.seq_len_q + at.i; }
+
+  const Problem& problem_;
+  const Tensors& tensors_;
+  const Params p_;
+  const Geometry geometry_;
+  const int64_t group_;
+  int64_t b_ = 0, kv_head_ = 0;
+  std::vector<double> k_, v_;   // [seq_len_kv, head_dim], [seq_len_kv, head_dim_v]
+  std::vector<double> q_, do_;  // [group, seq_len_q, head_dim], [group, seq_len_q, head_dim_v]
+  std::vector<double> lse_, delta_, delta_magnitude_, rounded_o_;  // [group, seq_len_q]
+  GroupedOrder key_order_, query_order_;
+};
+
+}  // namespace attest::core::backward

@@ -1,0 +1,32 @@
+// The terms of sigma of the gradients of softmax attention.
+#pragma once
+#include "core/operations/term_factor.hpp"
+
+namespace attest::core::backward {
+
+/// Each stands for one error of honest arithmetic. README.md beside this file derives them.
+enum class Term {
+  kOutput,        // rounding of a gradient
+  kSmallOutput,   // the same below the smallest normal number
+  kScore,         // the logit: q.k, its scaling, the bias
+  kArgument,      // logit - lse, and its product with log2(e)
+  kProbability,   // p, relative; half a subnormal of its dtype besides
+  kExp,           // the declared error of exp: of one sign, perhaps, in all pairs
+  kDot,           // do.v
+  kDelta,         // do.o
+  kGivenO,        // O as it is given is rounded; a kernel may know it better
+  kGivenLse,      // likewise LSE
+  kProduct,       // p and ds rounded to the operand of a product, and ds itself
+  kSmallProduct,  // the same below the smallest normal number
+  kLost,          // numbers so small that they become 0
+  kEqual,         // equal keys, and equal queries, have equal logits: their errors add up
+  kAccumulator,   // sums over keys and over queries
+  kOneWay,        // sums in less than float32 may err the same way at each step
+  kCount
+};
+
+inline double factor(Term term) { return ScopedTermFactor<Term>::of(term); }
+/// Of a variance.
+inline double squared(Term term) { return factor(term) * factor(term); }
+
+}  // namespace attest::core::backward

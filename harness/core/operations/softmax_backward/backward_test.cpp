@@ -1,0 +1,388 @@
+// Gradients of softmax attention: the golden against finite differences of the forward pass, its
+// sample and its bounds, its inputs, and what is not judged yet.
+#include "core/operations/softmax_backward/backward.hpp"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "core/operations/softmax_backward/testing/backward_cases.hpp"
+#include "core/operations/variant.hpp"
+#include "core/tensor/error.hpp"
+
+namespace attest::core::backward {
+namespace {
+
+using ::testing::HasSubstr;
+using Case = testing::BackwardCase;
+using Shape = testing::BackwardShape;
+using Real = long double;
+
+/// Q, K and V of a case in long double, dense, and the sum of dO * O by definition. It shares no
+/// code with the golden.
+struct Forward {
+  const Case& c;
+  std::map<int32_t, std::vector<Real>> inputs;
+
+  explicit Forward(const Case& of) : c(of) {
+    for (const int32_t role : {ATTEST_Q, ATTEST_K, ATTEST_V}) {
+      const Tensor& x = c.tensors[size_t(role)];
+      for (int64_t n = 0; n < element_count(x.spec); ++n)
+        inputs[role].push_back(Real(load(x.data, x.spec.dtype, n)));
+    }
+  }
+
+  bool sees(int64_t b, int64_t h, int64_t i, int64_t j) const {
+    const auto& p = c.p();
+    const int64_t at = i + (p.diagonal == ATTEST_BOTTOM_RIGHT ? p.seq_len_kv - p.seq_len_q : 0);
+    if (p.window_left >= 0 && j < at - p.window_left) return false;
+    if (p.window_right >= 0 && j > at + p.window_right) return false;
+    if (c.tensors[ATTEST_MASK] && element(ATTEST_MASK, b, h, i, j) == 0) return false;
+    return !c.tensors[ATTEST_BIAS] || !std::isinf(element(ATTEST_BIAS, b, h, i, j));
+  }
+  double element(int32_t role, int64_t b, int64_t h, int64_t i, int64_t j) const {
+    const Tensor& x = c.tensors[size_t(role)];
+    const int64_t* stride = x.spec.stride;
+    return load(x.data, x.spec.dtype,
+                b * stride[0] + h * stride[1] + i * stride[2] + j * stride[3]);
+  }
+
+  /// The sum over the queries of one key head of one sequence, which its inputs alone change.
+  Real loss(int64_t b, int64_t kv_head) {
+    const auto& p = c.p();
+    const int64_t group = p.num_heads / p.num_kv_heads;
+    Real sum = 0;
+    for (int64_t h = kv_head * group; h < (kv_head + 1) * group; ++h)
+      for (int64_t i = 0; i < p.seq_len_q; ++i) {
+        Real total = 0;
+        std::vector<Real> o(size_t(p.head_dim_v), 0);
+        for (int64_t j = 0; j < p.seq_len_kv; ++j) {
+          if (!sees(b, h, i, j)) continue;
+          const Real* q =
+              &inputs[ATTEST_Q][size_t(((b * p.num_heads + h) * p.seq_len_q + i) * p.head_dim)];
+          const int64_t key = (b * p.num_kv_heads + kv_head) * p.seq_len_kv + j;
+          const Real *k = &inputs[ATTEST_K][size_t(key * p.head_dim)],
+                     *v = &inputs[ATTEST_V][size_t(key * p.head_dim_v)];
+          Real score = 0;
+          for (int64_t d = 0; d < p.head_dim; ++d) score += q[d] * k[d];
+          score *= Real(p.softmax_scale);
+          if (c.tensors[ATTEST_BIAS]) score += Real(element(ATTEST_BIAS, b, h, i, j));
+          const Real weight = std::exp(score);
+          total += weight;
+          for (size_t d = 0; d < o.size(); ++d) o[d] += weight * v[d];
+        }
+        for (size_t d = 0; d < o.size() && total > 0; ++d)
+          sum += o[d] / total * Real(element(ATTEST_DO, b, h, i, int64_t(d)));
+      }
+    return sum;
+  }
+
+  /// The derivative by one element of Q, K or V: central differences of fourth order.
+  Real derivative(int32_t role, int64_t index) {
+    const auto& p = c.p();
+    const TensorSpec& spec = c.problem.tensor[size_t(role)];
+    const int64_t head = index / (spec.dim[2] * spec.dim[3]);
+    const int64_t b = head / spec.dim[1],
+                  kv_head = head % spec.dim[1] / (spec.dim[1] / p.num_kv_heads);
+    Real& x = inputs[role][size_t(index)];
+    const Real kept = x, step = 1e-3L;
+    const auto at = [&](Real move) { return x = kept + move, loss(b, kv_head); };
+    const Real slope = (8 * (at(step) - at(-step)) - (at(2 * step) - at(-2 * step))) / (12 * step);
+    x = kept;
+    return slope;
+  }
+};
+
+constexpr std::pair<int32_t, int32_t> kGradientOf[] = {
+    {ATTEST_DQ, ATTEST_Q}, {ATTEST_DK, ATTEST_K}, {ATTEST_DV, ATTEST_V}};
+
+const std::vector<Shape> kShapes{
+    {.batch = 2, .num_heads = 2, .num_kv_heads = 2, .seq_len_q = 5, .seq_len_kv = 7, .head_dim = 3},
+    {.num_heads = 4,
+     .num_kv_heads = 2,
+     .seq_len_q = 6,
+     .head_dim = 3,
+     .head_dim_v = 5,
+     .window_right = 0},
+    {.num_heads = 2,
+     .seq_len_q = 6,
+     .seq_len_kv = 9,
+     .head_dim = 2,
+     .window_left = 2,
+     .window_right = 1,
+     .diagonal = ATTEST_BOTTOM_RIGHT,
+     .softmax_scale = 0.9f},
+    {.batch = 2,
+     .num_heads = 2,
+     .seq_len_q = 5,
+     .seq_len_kv = 8,
+     .head_dim = 3,
+     .bias = {1, 2, 5, 8},
+     .mask = {2, 1, 1, 8}},
+    {.seq_len_q = 7,
+     .seq_len_kv = 4,
+     .head_dim = 3,
+     .window_right = 0,
+     .diagonal = ATTEST_BOTTOM_RIGHT,
+     .mask = {1, 1, 7, 4}}};
+
+// O and LSE are rounded, and the golden takes them as they are; differences of the forward pass do
+// not. So the two are apart by what sigma counts for that, in an arithmetic without other errors.
+TEST(BackwardGolden, AgreesWithFiniteDifferences) {
+  const BackwardArithmetic exact{.score = ATTEST_F64,
+                                 .probability = ATTEST_F64,
+                                 .product = ATTEST_F64,
+                                 .accumulator = ATTEST_F64};
+  for (const DType dtype : {ATTEST_F32, ATTEST_F16, ATTEST_BF16})
+    for (const Shape& shape : kShapes) {
+      const Case c(shape, dtype, {"random", 3});
+      Forward forward(c);
+      double largest = 0;
+      std::map<int32_t, int64_t> seen;
+      std::mutex lock;
+      softmax_backward_operation()
+          .golden(c.problem, {}, c.tensors)
+          ->expect(exact, [&](const Expected& chunk) {
+            const std::lock_guard guard(lock);
+            ASSERT_NE(chunk.value, nullptr);
+            for (const auto& [gradient, role] : kGradientOf) {
+              if (gradient != chunk.role) continue;
+              for (size_t r = 0; r < chunk.rows.size(); ++r)
+                for (int64_t d = 0; d < chunk.width; ++d) {
+                  const size_t at = r * size_t(chunk.width) + size_t(d);
+                  const auto right =
+                      double(forward.derivative(role, chunk.rows[r] * chunk.width + d));
+                  ++seen[gradient];
+                  EXPECT_NEAR(chunk.value[at], right, 6 * chunk.sigma[at] + 1e-11)
+                      << find_role(softmax_backward_operation(), gradient)->name << " row "
+                      << chunk.rows[r] << " of " << dtype_name(dtype);
+                  largest = std::max(largest, std::fabs(right));
+                }
+            }
+          });
+      EXPECT_GT(largest, 0.1);
+      for (const auto& [gradient, role] : kGradientOf)
+        EXPECT_EQ(seen[gradient], element_count(c.problem.tensor[size_t(gradient)]));
+    }
+}
+
+struct Rows {
+  std::vector<double> value, sigma, low, high;  // NaN: not known
+};
+Rows all_of(const Case& c, int32_t role) {
+  Tensors inputs = c.tensors;  // a golden need not know where the outputs are
+  for (const auto& [gradient, of] : kGradientOf) inputs[size_t(gradient)] = {};
+  const int64_t count = element_count(c.problem.tensor[size_t(role)]);
+  const std::vector<double> none(size_t(count), std::numeric_limits<double>::quiet_NaN());
+  Rows rows{none, none, none, none};
+  std::mutex lock;
+  softmax_backward_operation()
+      .golden(c.problem, {}, inputs)
+      ->expect(BackwardArithmetic{}, [&](const Expected& chunk) {
+        if (chunk.role != role) return;
+        const std::lock_guard guard(lock);
+        for (size_t r = 0; r < chunk.rows.size(); ++r)
+          for (int64_t d = 0; d < chunk.width; ++d) {
+            const size_t at = r * size_t(chunk.width) + size_t(d),
+                         to = size_t(chunk.rows[r] * chunk.width + d);
+            if (chunk.value)
+              rows.value[to] = chunk.value[at], rows.sigma[to] = chunk.sigma[at];
+            else
+              rows.low[to] = chunk.low[at], rows.high[to] = chunk.high[at];
+          }
+      });
+  return rows;
+}
+
+// The sum of ds over the keys is 0 in every row, so dQ stays if all keys move by one vector. O and
+// the probabilities stay, too; LSE moves with the logits.
+TEST(BackwardGolden, MovingAllKeysAlikeLeavesTheGradientOfQ) {
+  constexpr int64_t kChannels = 8, kMoved = 3;
+  constexpr double kBy = 4;
+  Case c({.num_heads = 2, .seq_len_q = 30, .seq_len_kv = 41}, ATTEST_F32, {"random", 1});
+  const Rows before = all_of(c, ATTEST_DQ);
+  const Tensor &q = c.tensors[ATTEST_Q], &k = c.tensors[ATTEST_K], &lse = c.tensors[ATTEST_LSE];
+  ASSERT_EQ(q.spec.dim[3], kChannels);
+  const auto add = [](const Tensor& to, int64_t at, double more) {
+    store(to.data, ATTEST_F32, at, load(to.data, ATTEST_F32, at) + more);
+  };
+  for (int64_t at = kMoved; at < element_count(k.spec); at += kChannels) add(k, at, kBy);
+  for (int64_t row = 0; row < element_count(lse.spec); ++row)
+    add(lse, row,
+        double(c.p().softmax_scale) * kBy * load(q.data, ATTEST_F32, row * kChannels + kMoved));
+  const Rows after = all_of(c, ATTEST_DQ);
+  double largest = 0;
+  for (size_t n = 0; n < before.value.size(); ++n) {
+    EXPECT_NEAR(after.value[n], before.value[n], 1e-4) << n;
+    largest = std::max(largest, std::fabs(before.value[n]));
+  }
+  EXPECT_GT(largest, 0.1);
+}
+
+// 700 x 900 pairs of 600 channels are too many for all rows.
+TEST(BackwardGolden, SamplesQueriesAndKeysAndBoundsTheOthers) {
+  const Shape shape{.seq_len_q = 700, .seq_len_kv = 900, .head_dim = 600, .window_right = 0};
+  const Case c(shape, ATTEST_F32, {"random", 1});
+  const auto golden = softmax_backward_operation().golden(c.problem, {}, c.tensors);
+  EXPECT_EQ(golden->method(), "float64, 92 of 700 queries and 119 of 900 keys a head");
+  for (const auto& [gradient, role] : kGradientOf) {
+    const Rows rows = all_of(c, gradient);
+    int64_t exact = 0, swept = 0;
+    for (size_t n = 0; n < rows.value.size(); ++n) {
+      EXPECT_NE(std::isnan(rows.value[n]), std::isnan(rows.low[n])) << n;
+      (std::isnan(rows.value[n]) ? swept : exact) += 1;
+    }
+    EXPECT_GT(exact, 0);
+    EXPECT_GT(swept, exact);
+    // Bounds that nothing exceeds: the rows are alike, so exact ones lie within others' bounds.
+    const double high =
+        *std::max_element(rows.high.begin(), rows.high.end(),
+                          [](double a, double b) { return std::isnan(a) || a < b; });
+    for (const double value : rows.value) EXPECT_FALSE(std::fabs(value) > high) << value;
+  }
+}
+
+TEST(BackwardFill, ZeroRowsOfTheGradientHaveNoGradientInQ) {
+  const Case c({.num_heads = 2, .num_kv_heads = 2, .seq_len_q = 60}, ATTEST_F16, {"random", 2});
+  const Rows rows = all_of(c, ATTEST_DQ);
+  int zeros = 0;
+  for (int64_t row = 0; row < 120; ++row) {
+    double largest = 0, gradient = 0;
+    for (int64_t d = 0; d < 8; ++d) {
+      largest =
+          std::max(largest, std::fabs(load(c.tensors[ATTEST_DO].data, ATTEST_F16, row * 8 + d)));
+      gradient = std::max(gradient, std::fabs(rows.value[size_t(row * 8 + d)]));
+    }
+    EXPECT_EQ(largest == 0, gradient == 0) << row;
+    zeros += largest == 0;
+  }
+  EXPECT_GT(zeros, 2);
+  EXPECT_LT(zeros, 20);
+}
+
+TEST(BackwardFill, HiddenKeysAndQueriesHaveNaNAndNoGradient) {
+  const Case c({.num_heads = 2,
+                .seq_len_q = 40,
+                .seq_len_kv = 50,
+                .window_right = 0,
+                .mask = {1, 1, 40, 50}},
+               ATTEST_F32, {"hidden", 5});
+  int poisoned = 0;
+  for (const auto& [gradient, role] : kGradientOf) {
+    const Rows rows = all_of(c, gradient);
+    for (size_t n = 0; n < rows.value.size(); ++n) {
+      EXPECT_FALSE(std::isnan(rows.value[n])) << gradient << " " << n;
+      EXPECT_LT(rows.sigma[n], 1e-4);
+      if (!std::isnan(load(c.tensors[size_t(role)].data, ATTEST_F32, int64_t(n)))) continue;
+      EXPECT_EQ(rows.value[n], 0);
+      ++poisoned;
+    }
+  }
+  EXPECT_GT(poisoned, 3 * 8 * 9);
+}
+
+TEST(BackwardFill, LateKeysTakeMostOfTheWeight) {
+  const Case c({.seq_len_q = 40, .seq_len_kv = 80}, ATTEST_F32, {"late", 5});
+  int peaked = 0;
+  for (int64_t i = 0; i < 40; ++i) {
+    double largest = 0;
+    for (int64_t j = 70; j < 80; ++j) {
+      double score = 0;
+      for (int64_t d = 0; d < 8; ++d)
+        score += c.tensors[ATTEST_Q].at({0, 0, i, d}) * c.tensors[ATTEST_K].at({0, 0, j, d});
+      largest = std::max(largest, std::exp(score * double(c.p().softmax_scale) -
+                                           c.tensors[ATTEST_LSE].at({0, 0, i})));
+    }
+    peaked += largest > 0.3;
+  }
+  EXPECT_GT(peaked, 20);
+}
+
+// do.v and delta nearly cancel.
+TEST(BackwardFill, CancellingHasLargeDelta) {
+  const Case c({.seq_len_q = 30, .head_dim = 16}, ATTEST_F32, {"cancelling", 5});
+  for (int64_t i = 0; i < 30; ++i) {
+    double delta = 0;
+    for (int64_t d = 0; d < 16; ++d)
+      delta += c.tensors[ATTEST_DO].at({0, 0, i, d}) * c.tensors[ATTEST_O].at({0, 0, i, d});
+    EXPECT_GT(delta, 100) << i;
+  }
+}
+
+std::string refused(const std::function<void(Problem&)>& change) {
+  Problem problem = blank_problem(softmax_backward_operation(), ATTEST_F32);
+  problem.as<attest_softmax_params>().seq_len_q = 8;
+  problem.as<attest_softmax_params>().head_dim = 4;
+  try {
+    change(problem);
+    finish_problem(problem);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Backward, RefusesWhatIsNotJudgedYet) {
+  EXPECT_EQ(refused([](Problem&) {}), "");
+  const auto params = [](void (*change)(attest_softmax_params&)) {
+    return refused([&](Problem& problem) { change(problem.as<attest_softmax_params>()); });
+  };
+  EXPECT_EQ(params([](attest_softmax_params& p) { p.softcap = 5; }),
+            "softcap: softmax_backward with it is not judged yet; leave it out");
+  EXPECT_THAT(params([](attest_softmax_params& p) { p.patch_size = 4; }),
+              HasSubstr("patch_size: "));
+  EXPECT_THAT(params([](attest_softmax_params& p) { p.page_size = 4; }), HasSubstr("page_size: "));
+  EXPECT_THAT(params([](attest_softmax_params& p) { p.grid_height = 2; }),
+              HasSubstr("grid_height: "));
+  EXPECT_THAT(params([](attest_softmax_params& p) { p.block_q = 4; }), HasSubstr("block_q: "));
+  EXPECT_THAT(params([](attest_softmax_params& p) { p.block_kv = 4; }), HasSubstr("block_kv: "));
+  EXPECT_THAT(params([](attest_softmax_params& p) { p.global_tokens = 1; }),
+              HasSubstr("global_tokens: "));
+  EXPECT_THAT(refused([](Problem& problem) {
+                auto& p = problem.as<attest_softmax_params>();
+                p.block_q = p.block_kv = 8;
+                problem.tensor[ATTEST_BLOCK_MASK] =
+                    dense_tensor(ATTEST_BOOL, ATTEST_READ, std::vector<int64_t>{1, 1, 1, 1});
+              }),
+              HasSubstr("block_mask: softmax_backward with it is not judged yet"));
+  EXPECT_THAT(refused([](Problem& problem) {
+                problem.tensor[ATTEST_SINKS] =
+                    dense_tensor(ATTEST_F32, ATTEST_READ, std::vector<int64_t>{1});
+              }),
+              HasSubstr("sinks: softmax_backward with it is not judged yet"));
+  EXPECT_THAT(refused([](Problem& problem) {
+                problem.tensor[ATTEST_DBIAS] =
+                    dense_tensor(ATTEST_F32, ATTEST_WRITE, std::vector<int64_t>{1, 1, 8, 8});
+              }),
+              HasSubstr("dbias: softmax_backward with it is not judged yet"));
+  EXPECT_THAT(refused([](Problem& problem) {
+                problem.tensor[ATTEST_DO] =
+                    dense_tensor(ATTEST_F64, ATTEST_READ, std::vector<int64_t>{1, 1, 8, 4});
+              }),
+              HasSubstr("do: softmax_backward in f64 is not judged yet; must be f32, f16 or bf16"));
+  EXPECT_THAT(params([](attest_softmax_params& p) { p.num_heads = 3, p.num_kv_heads = 2; }),
+              HasSubstr("num_kv_heads: 2; must divide num_heads = 3"));
+}
+
+TEST(Backward, CountsFiveProductsAndNoBitForTheLse) {
+  const Case c({.seq_len_q = 10, .seq_len_kv = 6, .head_dim = 4, .head_dim_v = 8}, ATTEST_F32, {});
+  EXPECT_EQ(softmax_backward_operation().flops(c.problem), 2 * 60 * (3 * 4 + 2 * 8));
+  EXPECT_EQ(c.problem.features, uint64_t{ATTEST_WITH_HEAD_DIM_V});
+  EXPECT_EQ(softmax_backward_operation().dim_name(ATTEST_DK, 2), "key");
+}
+
+TEST(Backward, VariantsHaveBandsAndScales) {
+  const Case c({.seq_len_q = 8}, ATTEST_F32, {});
+  std::vector<std::string> names;
+  for (const Variant& variant : softmax_backward_operation().variants(c.problem))
+    names.push_back(variant.name);
+  EXPECT_THAT(names, ::testing::IsSupersetOf({"scale", "mask", "window", "window_left"}));
+  EXPECT_THAT(names, ::testing::Not(::testing::Contains("softcap")));
+}
+
+}  // namespace
+}  // namespace attest::core::backward

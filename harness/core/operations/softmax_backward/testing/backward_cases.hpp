@@ -1,0 +1,51 @@
+// Problems of gradients with memory behind every tensor, for tests.
+#pragma once
+#include <array>
+#include <functional>
+#include <vector>
+
+#include "core/operations/softmax_backward/backward.hpp"
+
+namespace attest::core::testing {
+
+struct BackwardShape {
+  int64_t batch = 1, num_heads = 1, num_kv_heads = 1, seq_len_q = 0, seq_len_kv = -1, head_dim = 8,
+          head_dim_v = -1;
+  int64_t window_left = -1, window_right = -1;  // window_right 0: causal
+  int32_t diagonal = ATTEST_TOP_LEFT;
+  float softmax_scale = 0;
+  std::vector<int64_t> bias = {}, mask = {};  // dims; empty: none
+  DType o_dtype = ATTEST_NONE;                // as the others
+};
+
+struct BackwardCase {
+  Problem problem;
+  std::array<std::vector<char>, ATTEST_ROLES> memory;
+  Tensors tensors{};
+
+  BackwardCase(const BackwardShape& s, DType dtype, const Fill& fill)
+      : problem(blank_problem(softmax_backward_operation(), dtype)) {
+    auto& p = problem.as<attest_softmax_params>();
+    p.batch = s.batch, p.num_heads = s.num_heads, p.num_kv_heads = s.num_kv_heads;
+    p.seq_len_q = s.seq_len_q, p.seq_len_kv = s.seq_len_kv;
+    p.head_dim = s.head_dim, p.head_dim_v = s.head_dim_v;
+    p.window_left = s.window_left, p.window_right = s.window_right, p.diagonal = s.diagonal;
+    p.softmax_scale = s.softmax_scale;
+    if (!s.bias.empty()) problem.tensor[ATTEST_BIAS] = dense_tensor(dtype, ATTEST_READ, s.bias);
+    if (!s.mask.empty())
+      problem.tensor[ATTEST_MASK] = dense_tensor(ATTEST_BOOL, ATTEST_READ, s.mask);
+    softmax_backward_operation().complete(problem);
+    if (s.o_dtype != ATTEST_NONE)
+      problem.tensor[ATTEST_O] = dense_tensor(s.o_dtype, ATTEST_READ,
+                                              softmax_backward_operation().dims(problem, ATTEST_O));
+    finish_problem(problem);
+    for (size_t role = 0; role < ATTEST_ROLES; ++role) {
+      memory[role].resize(size_t(extent_bytes(problem.tensor[role])));
+      tensors[role] = {problem.tensor[role], memory[role].data()};
+    }
+    softmax_backward_operation().fill(problem, fill, tensors, false);
+  }
+  const attest_softmax_params& p() const { return problem.as<attest_softmax_params>(); }
+};
+
+}  // namespace attest::core::testing

@@ -1,0 +1,216 @@
+// backward_bugs: gradients of softmax attention in one pass over the pairs, healthy or with one
+// planted bug each, for attest to find. dK and dV are summed in the workspace, query after query;
+// a thread has all queries of a key head.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "attest.hpp"
+#include "tiles.hpp"
+
+namespace {
+
+enum class Bug {
+  kNone,
+  kDeltaForgotten,
+  kDeltaOfNextRow,
+  kScaleOfDqForgotten,
+  kScaleOfDkTwice,
+  kLseOfNextRow,
+  kDvUnnormalised,
+  kDiagonalLostInDk,
+  kBandIgnoredInDv,
+  kLastHeadOnly,
+  kGqaTiled,
+  kKeyTailOfDq,
+  kQueryTail,
+  kOverwritten,
+  kMaskIgnoredInDv,
+  kHiddenLeaks,
+  kChannelTail,
+  kProductF16,
+  kDeltaF16,
+  kSumF16,
+  kCount
+};
+
+struct Description {
+  const char *name, *summary;
+};
+constexpr Description kDescriptions[] = {
+    {"backward_none", "gradients in one pass over the pairs in float32, healthy"},
+    {"backward_delta_forgotten", "ds = p do.v, without - delta"},
+    {"backward_delta_of_next_row", "delta of the next query"},
+    {"backward_scale_of_dq_forgotten", "dq is not multiplied by softmax_scale"},
+    {"backward_scale_of_dk_twice", "dk is multiplied by softmax_scale twice"},
+    {"backward_lse_of_next_row", "lse of the next query"},
+    {"backward_dv_unnormalised", "dv sums exp(logit) do; p is not divided by its sum"},
+    {"backward_diagonal_lost_in_dk", "dk leaves out the last key that each query sees"},
+    {"backward_band_ignored_in_dv", "dv sums over all queries, also those that do not see the key"},
+    {"backward_last_head_only", "dk and dv are those of the group's last query head"},
+    {"backward_gqa_tiled", "query head h reads key head h % num_kv_heads"},
+    {"backward_key_tail_of_dq", "dq leaves out keys beyond a multiple of 16"},
+    {"backward_query_tail", "dk and dv leave out queries beyond a multiple of 16"},
+    {"backward_overwritten", "dk and dv of each 16 queries replace what was summed before"},
+    {"backward_mask_ignored_in_dv", "dv counts pairs that the mask hides"},
+    {"backward_hidden_leaks", "adds 0 times what is hidden"},
+    {"backward_channel_tail", "channels of dv beyond a multiple of 16 are 0"},
+    {"backward_product_f16", "rounds p and ds to f16, undeclared"},
+    {"backward_delta_f16", "rounds delta to f16, undeclared"},
+    {"backward_sum_f16", "sums dv in f16, undeclared"},
+};
+constexpr size_t kBugs = sizeof kDescriptions / sizeof *kDescriptions;
+static_assert(kBugs == static_cast<size_t>(Bug::kCount));
+
+constexpr int64_t kTile = 16;
+constexpr float kHidden = -std::numeric_limits<float>::infinity();
+
+class Gradients {
+ public:
+  Gradients(Bug bug, const attest_problem& problem, void* const* data, float* memory)
+      : bug_(bug),
+        a_(problem, data),
+        threads_(problem.threads),
+        dk_(memory),
+        dv_(memory + a_.p.num_kv_heads * a_.p.seq_len_kv * a_.p.head_dim) {}
+
+  void run() const {
+    for (int64_t b = 0; b < a_.p.batch; ++b)
+#pragma omp parallel for num_threads(threads_) schedule(static)
+      for (int64_t kv_head = 0; kv_head < a_.p.num_kv_heads; ++kv_head) add_head(b, kv_head);
+  }
+
+ private:
+  using Any = attest::Any;
+  bool is(Bug bug) const { return bug_ == bug; }
+  int64_t key_row(int64_t kv_head, int64_t j) const { return kv_head * a_.p.seq_len_kv + j; }
+
+  void clear(int64_t kv_head) const {
+    const attest_softmax_params& p = a_.p;
+    std::fill_n(dk_ + key_row(kv_head, 0) * p.head_dim, p.seq_len_kv * p.head_dim, 0.0f);
+    std::fill_n(dv_ + key_row(kv_head, 0) * p.head_dim_v, p.seq_len_kv * p.head_dim_v, 0.0f);
+  }
+
+  void add_head(int64_t b, int64_t kv_head) const {
+    const attest_softmax_params& p = a_.p;
+    const int64_t group = p.num_heads / p.num_kv_heads;
+    clear(kv_head);
+    for (int64_t n = 0; n < group; ++n) {
+      const int64_t h = is(Bug::kGqaTiled) ? n * p.num_kv_heads + kv_head : kv_head * group + n;
+      if (is(Bug::kLastHeadOnly)) clear(kv_head);
+      for (int64_t i = 0; i < p.seq_len_q; ++i) {
+        if (is(Bug::kOverwritten) && i % kTile == 0) clear(kv_head);
+        add_query(b, h, kv_head, i);
+      }
+    }
+    for (int64_t j = 0; j < p.seq_len_kv; ++j) {
+      const int64_t row = key_row(kv_head, j);
+      const float scale =
+          is(Bug::kScaleOfDkTwice) ? p.softmax_scale * p.softmax_scale : p.softmax_scale;
+      for (int64_t d = 0; d < p.head_dim; ++d)
+        a_.d_k(b, kv_head, j, d) = scale * dk_[row * p.head_dim + d];
+      for (int64_t d = 0; d < p.head_dim_v; ++d)
+        a_.d_v(b, kv_head, j, d) = dv_[row * p.head_dim_v + d];
+    }
+  }
+
+  float delta(int64_t b, int64_t h, int64_t i) const {
+    if (is(Bug::kDeltaForgotten)) return 0;
+    if (is(Bug::kDeltaOfNextRow)) i = (i + 1) % a_.p.seq_len_q;
+    float sum = 0;
+    for (int64_t d = 0; d < a_.p.head_dim_v; ++d)
+      sum += static_cast<float>(a_.d_o(b, h, i, d)) * static_cast<float>(a_.o(b, h, i, d));
+    return is(Bug::kDeltaF16) ? mutants::rounded(sum, 11) : sum;
+  }
+
+  void add_query(int64_t b, int64_t h, int64_t kv_head, int64_t i) const {
+    const attest_softmax_params& p = a_.p;
+    const auto [begin, end] = a_.keys(b, i);
+    const float of_row = delta(b, h, i),
+                lse = a_.lse(b, h, is(Bug::kLseOfNextRow) ? (i + 1) % p.seq_len_q : i);
+    std::vector<float> dq(static_cast<size_t>(p.head_dim), 0.0f);
+    const bool is_tail = is(Bug::kQueryTail) && i >= p.seq_len_q / kTile * kTile;
+    for (int64_t j = 0; j < p.seq_len_kv; ++j) {
+      float dot = 0, gradient = 0;
+      for (int64_t d = 0; d < p.head_dim; ++d)
+        dot += static_cast<float>(a_.q(b, h, i, d)) * static_cast<float>(a_.k(b, kv_head, j, d));
+      for (int64_t d = 0; d < p.head_dim_v; ++d)
+        gradient +=
+            static_cast<float>(a_.d_o(b, h, i, d)) * static_cast<float>(a_.v(b, kv_head, j, d));
+      const bool in_band = j >= begin && j < end;
+      const float logit = in_band ? a_.logit(dot, b, h, i, j) : kHidden;
+      const bool unmasked = is(Bug::kMaskIgnoredInDv) && in_band && lse != kHidden,
+                 unbanded = is(Bug::kBandIgnoredInDv) && !in_band && lse != kHidden;
+      if (logit == kHidden && !is(Bug::kHiddenLeaks) && !unmasked && !unbanded) continue;
+      const float seen = logit != kHidden       ? logit
+                         : unmasked || unbanded ? p.softmax_scale * dot
+                                                : kHidden;
+      float weight = seen == kHidden ? 0 : std::exp(seen - lse),
+            ds = logit == kHidden ? 0 * gradient : weight * (gradient - of_row);
+      if (is(Bug::kProductF16))
+        weight = mutants::rounded(weight, 11), ds = mutants::rounded(ds, 11);
+      if (is(Bug::kDvUnnormalised)) weight = std::exp(seen);
+      const bool in_dk = !(is(Bug::kDiagonalLostInDk) && j == end - 1) && !is_tail,
+                 in_dq = !(is(Bug::kKeyTailOfDq) && j >= p.seq_len_kv / kTile * kTile);
+      const int64_t row = key_row(kv_head, j);
+      for (int64_t d = 0; d < p.head_dim; ++d) {
+        if (in_dq) dq[static_cast<size_t>(d)] += ds * static_cast<float>(a_.k(b, kv_head, j, d));
+        if (in_dk) dk_[row * p.head_dim + d] += ds * static_cast<float>(a_.q(b, h, i, d));
+      }
+      for (int64_t d = 0; d < p.head_dim_v && !is_tail; ++d) {
+        if (is(Bug::kChannelTail) && d >= p.head_dim_v / kTile * kTile) break;
+        float& sum = dv_[row * p.head_dim_v + d];
+        sum += weight * static_cast<float>(a_.d_o(b, h, i, d));
+        if (is(Bug::kSumF16)) sum = mutants::rounded(sum, 11);
+      }
+    }
+    for (int64_t d = 0; d < p.head_dim; ++d)
+      a_.d_q(b, h, i, d) =
+          (is(Bug::kScaleOfDqForgotten) ? 1 : p.softmax_scale) * dq[static_cast<size_t>(d)];
+  }
+
+  const Bug bug_;
+  const attest::Softmax<Any> a_;
+  const int threads_;
+  float *dk_, *dv_;  // [num_kv_heads, seq_len_kv, head_dim], [num_kv_heads, seq_len_kv, head_dim_v]
+};
+
+template <size_t kIndex>
+struct Backward {
+  static constexpr attest::Info kInfo{
+      .name = kDescriptions[kIndex].name,
+      .version = "1",
+      .summary = kDescriptions[kIndex].summary,
+      .operation = ATTEST_SOFTMAX_BACKWARD,
+      .dtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16),
+      .features = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL |
+                  ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL | ATTEST_WITH_BIAS | ATTEST_WITH_MASK |
+                  ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED};
+  const attest_problem& problem;
+
+  static const char* query(const attest_problem& problem, attest_support& support) {
+    const auto& p = attest::params<attest_softmax_params>(problem);
+    support.workspace_bytes = sizeof(float) * static_cast<uint64_t>(p.num_kv_heads * p.seq_len_kv) *
+                              static_cast<uint64_t>(p.head_dim + p.head_dim_v);
+    return nullptr;
+  }
+  template <class T>
+  void run(void* const* data, void* workspace, void* /*stream*/) const {
+    Gradients(static_cast<Bug>(kIndex), problem, data, static_cast<float*>(workspace)).run();
+  }
+};
+
+template <size_t... kIndex>
+std::array<const attest_impl*, kBugs> tables(std::index_sequence<kIndex...>) {
+  return {attest::table<Backward<kIndex>>()...};
+}
+
+}  // namespace
+
+extern "C" const attest_impl* attest_plugin_v1(size_t index) {
+  static const auto all = tables(std::make_index_sequence<kBugs>());
+  return index < kBugs ? all[index] : nullptr;
+}

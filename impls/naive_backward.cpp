@@ -1,0 +1,154 @@
+// naive_backward: the gradients of softmax attention by definition, in float32. Each pair of a
+// query and a key is computed twice: once for dQ, whose sum runs over the keys, and once for dK and
+// dV, whose sums run over the queries. So no thread adds to what another one adds to.
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "attest.hpp"
+
+namespace {
+
+struct NaiveBackward {
+  static constexpr attest::Info kInfo{
+      .name = "naive_backward",
+      .version = "1",
+      .summary = "gradients pair by pair in float32, threads over queries, then over keys",
+      .operation = ATTEST_SOFTMAX_BACKWARD,
+      .dtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16),
+      .features = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL |
+                  ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL | ATTEST_WITH_BIAS | ATTEST_WITH_MASK |
+                  ATTEST_WITH_STRIDES | ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED};
+  const attest_problem& problem;
+
+  using Tensors = attest::Softmax<attest::Any>;
+
+  static const char* query(const attest_problem& problem, attest_support& support) {
+    const auto& p = attest::params<attest_softmax_params>(problem);
+    support.workspace_bytes = sizeof(float) * static_cast<uint64_t>(p.num_heads * p.seq_len_q) *
+                                  static_cast<uint64_t>(p.head_dim + p.head_dim_v + 1) +
+                              sizeof(float) * static_cast<uint64_t>(p.num_kv_heads * p.seq_len_kv) *
+                                  static_cast<uint64_t>(p.head_dim + p.head_dim_v);
+    return nullptr;
+  }
+
+  void run(void* const* data, void* workspace, void* /*stream*/) const {
+    const Tensors a(problem, data);
+    Sequence s(a, static_cast<float*>(workspace));
+    for (int64_t b = 0; b < a.p.batch; ++b) {
+      read(a, b, s);
+#pragma omp parallel num_threads(problem.threads)
+      {
+        std::vector<float> sum(static_cast<size_t>(a.p.head_dim)),
+            sum_v(static_cast<size_t>(a.p.head_dim_v));
+#pragma omp for schedule(static)
+        for (int64_t row = 0; row < a.p.num_heads * a.p.seq_len_q; ++row)
+          write_dq(a, s, b, row / a.p.seq_len_q, row % a.p.seq_len_q, sum);
+#pragma omp for schedule(static)
+        for (int64_t row = 0; row < a.p.num_kv_heads * a.p.seq_len_kv; ++row)
+          write_dk_and_dv(a, s, b, row / a.p.seq_len_kv, row % a.p.seq_len_kv, sum, sum_v);
+      }
+    }
+  }
+
+ private:
+  /// One sequence in float32: [num_heads, seq_len_q, ...] and [num_kv_heads, seq_len_kv, ...].
+  struct Sequence {
+    float *q, *d_o, *delta, *k, *v;
+
+    Sequence(const Tensors& a, float* memory) {
+      const int64_t queries = a.p.num_heads * a.p.seq_len_q,
+                    keys = a.p.num_kv_heads * a.p.seq_len_kv;
+      q = memory;
+      d_o = q + queries * a.p.head_dim;
+      delta = d_o + queries * a.p.head_dim_v;
+      k = delta + queries;
+      v = k + keys * a.p.head_dim;
+    }
+  };
+  /// What a pair adds: p times a row of dO to dV, ds times K or Q to dQ or dK.
+  struct Weights {
+    float p, ds;
+  };
+
+  void read(const Tensors& a, int64_t b, const Sequence& s) const {
+    const int64_t queries = a.p.seq_len_q, keys = a.p.seq_len_kv;
+#pragma omp parallel for num_threads(problem.threads)
+    for (int64_t row = 0; row < a.p.num_heads * queries; ++row) {
+      const int64_t h = row / queries, i = row % queries;
+      for (int64_t d = 0; d < a.p.head_dim; ++d) s.q[row * a.p.head_dim + d] = a.q(b, h, i, d);
+      float delta = 0;
+      for (int64_t d = 0; d < a.p.head_dim_v; ++d) {
+        const float gradient = a.d_o(b, h, i, d);
+        s.d_o[row * a.p.head_dim_v + d] = gradient;
+        delta += gradient * static_cast<float>(a.o(b, h, i, d));
+      }
+      s.delta[row] = delta;
+    }
+#pragma omp parallel for num_threads(problem.threads)
+    for (int64_t row = 0; row < a.p.num_kv_heads * keys; ++row) {
+      const int64_t h = row / keys, j = row % keys;
+      for (int64_t d = 0; d < a.p.head_dim; ++d) s.k[row * a.p.head_dim + d] = a.k(b, h, j, d);
+      for (int64_t d = 0; d < a.p.head_dim_v; ++d) s.v[row * a.p.head_dim_v + d] = a.v(b, h, j, d);
+    }
+  }
+
+  static float dot(const float* x, const float* y, int64_t width) {
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t d = 0; d < width; ++d) sum += x[d] * y[d];
+    return sum;
+  }
+  static void add(float weight, const float* row, std::vector<float>& sum) {
+    for (size_t d = 0; d < sum.size(); ++d) sum[d] += weight * row[d];
+  }
+
+  /// False: the pair is hidden, and nothing of it may be used.
+  static bool weigh(const Tensors& a, const Sequence& s, int64_t b, int64_t h, int64_t i, int64_t j,
+                    Weights& weights) {
+    const int64_t query = h * a.p.seq_len_q + i, key = a.kv_head(h) * a.p.seq_len_kv + j;
+    const float logit = a.logit(
+        dot(s.q + query * a.p.head_dim, s.k + key * a.p.head_dim, a.p.head_dim), b, h, i, j);
+    if (logit == -std::numeric_limits<float>::infinity()) return false;
+    weights.p = std::exp(logit - a.lse(b, h, i));
+    weights.ds = weights.p *
+                 (dot(s.d_o + query * a.p.head_dim_v, s.v + key * a.p.head_dim_v, a.p.head_dim_v) -
+                  s.delta[query]);
+    return true;
+  }
+
+  static void write_dq(const Tensors& a, const Sequence& s, int64_t b, int64_t h, int64_t i,
+                       std::vector<float>& sum) {
+    std::fill(sum.begin(), sum.end(), 0.0f);
+    const auto [begin, end] = a.keys(b, i);
+    Weights weights{};
+    for (int64_t j = begin; j < end; ++j)
+      if (weigh(a, s, b, h, i, j, weights))
+        add(weights.ds, s.k + (a.kv_head(h) * a.p.seq_len_kv + j) * a.p.head_dim, sum);
+    for (int64_t d = 0; d < a.p.head_dim; ++d)
+      a.d_q(b, h, i, d) = a.p.softmax_scale * sum[static_cast<size_t>(d)];
+  }
+
+  static void write_dk_and_dv(const Tensors& a, const Sequence& s, int64_t b, int64_t kv_head,
+                              int64_t j, std::vector<float>& of_k, std::vector<float>& of_v) {
+    std::fill(of_k.begin(), of_k.end(), 0.0f);
+    std::fill(of_v.begin(), of_v.end(), 0.0f);
+    const int64_t group = a.p.num_heads / a.p.num_kv_heads;
+    Weights weights{};
+    for (int64_t h = kv_head * group; h < (kv_head + 1) * group; ++h)
+      for (int64_t i = 0; i < a.p.seq_len_q; ++i) {
+        const auto [begin, end] = a.keys(b, i);
+        if (j < begin || j >= end || !weigh(a, s, b, h, i, j, weights)) continue;
+        add(weights.ds, s.q + (h * a.p.seq_len_q + i) * a.p.head_dim, of_k);
+        add(weights.p, s.d_o + (h * a.p.seq_len_q + i) * a.p.head_dim_v, of_v);
+      }
+    for (int64_t d = 0; d < a.p.head_dim; ++d)
+      a.d_k(b, kv_head, j, d) = a.p.softmax_scale * of_k[static_cast<size_t>(d)];
+    for (int64_t d = 0; d < a.p.head_dim_v; ++d)
+      a.d_v(b, kv_head, j, d) = of_v[static_cast<size_t>(d)];
+  }
+};
+
+}  // namespace
+
+ATTEST_PLUGIN(attest::table<NaiveBackward>())
