@@ -11,9 +11,11 @@
 #   scripts/bench_cpu.sh --build BUILD      a build tree with bin/attest (default: build/release)
 # ATTEST_PEERS_PYTHON names the python3 whose PyTorch and ONNX Runtime are timed. Without it, that
 # is the one of build/peers, which scripts/peers.sh makes, or else the one at hand.
-# Each shape is judged, timed, and timed by the peers before the next one begins; all of it twice,
-# and the best time counts. attest measures the peak rates of the processor each time. One dtype on
-# one thread takes at most ten minutes.
+# Each shape is judged, timed, and timed by the peers before the next one begins; all of it in
+# rounds. Rates are of the best round, ratios the median of the rounds. attest measures the peak
+# rates of the processor each time. One dtype on one thread takes at most ten minutes.
+# Exit codes: 0; 1 if an implementation fails or a shape is not timed (the table is printed all the
+# same); 64 for wrong arguments.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=$root/build/release folder=$root/build/bench_cpu only=
@@ -87,15 +89,17 @@ measure() {
   # shellcheck disable=SC2086
   "$attest" bench $operation $spec --dtype "$dtypes" --threads "$3" --fill random \
     --relations none --budget $attest_budget --impl "$impls" -o "$file.jsonl" \
-    >>"$folder/log" 2>&1 ||
+    >>"$folder/log" 2>&1 || {
     echo "bench_cpu.sh: $1: attest bench exits with $?; see $folder/log" >&2
+    result=1
+  }
   [[ $operation == linear ]] ||
     "$python" "$root/scripts/cpu_peers.py" time "$file.peers.jsonl" "$spec" "$dtypes" "$3" \
       $peer_budget 2>>"$folder/log" ||
     echo "bench_cpu.sh: $1: no peers; see $folder/log" >&2
 }
 
-count=0
+count=0 result=0
 for ((round = 1; round <= rounds; ++round)); do
   for shape in "${shapes[@]}"; do
     IFS='|' read -r name spec part <<<"$shape"
@@ -109,3 +113,4 @@ for ((round = 1; round <= rounds; ++round)); do
 done
 ((count)) || stop "no shape has '$only' in its name"
 "$python" "$root/scripts/cpu_peers.py" table "$folder" "$dtypes"
+exit $result

@@ -7,13 +7,14 @@ usage: cpu_peers.py time FILE SPEC DTYPES THREADS BUDGET
 
 SPEC: words such as num_heads=12 seq_len_q=197; DTYPES: f32,bf16. `time` writes a line of JSON for
 each dtype and peer that python3 has and that takes the problem; BUDGET: seconds of timed runs of
-each. Inputs are random normal. `table` reads NAME.THREADS.ROUND[.peers].jsonl and takes the best
-time of all rounds.
+each. Inputs are random normal. `table` reads NAME.THREADS.ROUND[.peers].jsonl. A rate is that of
+the best time of all rounds; a ratio is the median of the ratios within each round.
 """
 import glob
 import importlib.util
 import json
 import os
+import statistics
 import sys
 import time
 
@@ -116,15 +117,15 @@ def time_peers(path, spec, dtypes, threads, budget_s):
                     continue
                 if timed:
                     print(json.dumps({"type": "peer", "impl": timed[0], "dtype": dtype,
-                                      "samples_ns": timed[1]}), file=out)
+                                      "threads": threads, "samples_ns": timed[1]}), file=out)
 
 
 def read(folder, dtypes):
-    """{(name, dtype, threads): {"flops", "times": {who: ns}, "fma_gflops"}}, the processor, and
-    {who: what its notes say of which way it took}."""
+    """{(name, dtype, threads): {"flops", "times": {who: {round: best ns}}, "fma_gflops"}}, the
+    processor, and {who: what its notes say of which way it took}."""
     shapes, processor, notes = {}, "an unknown processor", {}
     for path in sorted(glob.glob(os.path.join(folder, "*.jsonl"))):
-        name, threads = os.path.basename(path).split(".")[:2]
+        name, threads, turn = os.path.basename(path).split(".")[:3]
         of_file = {dtype: shapes.setdefault((name, dtype, int(threads)),
                                             {"times": {}, "fma_gflops": 0.0})
                    for dtype in dtypes.split(",")}
@@ -148,8 +149,7 @@ def read(folder, dtypes):
                 for note in line["notes"]:
                     if "partition" in note:
                         notes.setdefault(line["impl"], set()).add(note)
-            best = min(times)
-            shape["times"][line["impl"]] = min(best, shape["times"].get(line["impl"], best))
+            shape["times"].setdefault(line["impl"], {})[turn] = min(times)
     return shapes, processor, notes
 
 
@@ -162,34 +162,55 @@ def number(rate):
     return f"{rate:.1f}" if rate else ""
 
 
-def ratio(rate, other):
-    return f"{rate / other:.2f}" if rate and other else ""
+def fastest(times, of):
+    """{round: ns} of the fastest of those that are `of`."""
+    best = {}
+    for who, rounds in times.items():
+        for turn, ns in rounds.items() if of(who) else ():
+            best[turn] = min(ns, best.get(turn, ns))
+    return best
+
+
+def ratio(ours, others):
+    """How many times as fast ours are: the median over the rounds that both have."""
+    both = ours.keys() & others.keys()
+    return f"{statistics.median(others[turn] / ours[turn] for turn in both):.2f}" if both else ""
+
+
+def is_ours(who):
+    return who.endswith("_cpu")
+
+
+def is_of_bf16(who):
+    return who.endswith("_cpu_bf16")
 
 
 def is_peer(who):
-    return not who.endswith(("_cpu", "_cpu_bf16"))
+    return not is_ours(who) and not is_of_bf16(who)
 
 
 def row_of(shape, peers):
     """The cells of a shape behind its name, dtype and threads."""
     if "flops" not in shape:
         return ["not timed"] + [""] * (len(peers) + 5)
-    rates = {who: shape["flops"] / ns for who, ns in shape["times"].items()}
-    who, best = best_of({who: rate for who, rate in rates.items() if who.endswith("_cpu")})
-    _, low = best_of({who: rate for who, rate in rates.items() if who.endswith("_cpu_bf16")})
-    _, peer = best_of({who: rate for who, rate in rates.items() if is_peer(who)})
+    times = shape["times"]
+    rates = {who: shape["flops"] / min(rounds.values()) for who, rounds in times.items()}
+    who, best = best_of({who: rate for who, rate in rates.items() if is_ours(who)})
+    _, low = best_of({who: rate for who, rate in rates.items() if is_of_bf16(who)})
+    ours, of_bf16, peer = (fastest(times, of) for of in (is_ours, is_of_bf16, is_peer))
     peak = f"{best / shape['fma_gflops']:.0%}" if best and shape["fma_gflops"] else ""
     return ([f"{who} {best:.1f}" if best else "", peak] +
             [number(rates.get(name)) for name in peers] +
-            [ratio(best, peer), number(low), ratio(low, best), ratio(low, peer)])
+            [ratio(ours, peer), number(low), ratio(of_bf16, ours), ratio(of_bf16, peer)])
 
 
 def table(folder, dtypes):
     shapes, processor, notes = read(folder, dtypes)
     peers = sorted({who for shape in shapes.values() for who in shape["times"] if is_peer(who)})
     print(f"GFLOP/s on {processor}, best of all rounds; of peak: share of what as many threads")
-    print("reach in float32 multiply-adds; ratio: the best of ours over the best peer. What")
-    print("rounds to bf16 has columns of its own, with its rate over ours and over the best peer\n")
+    print("reach in float32 multiply-adds; ratio: the best of ours over the best peer, the median")
+    print("of the rounds. What rounds to bf16 has columns of its own, with its ratios to ours and")
+    print("to the best peer\n")
     head = (["shape", "dtype", "threads", "ours", "of peak"] + peers +
             ["ratio", "bf16", "/ ours", "/ peer"])
     print("| " + " | ".join(head) + " |")

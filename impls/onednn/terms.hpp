@@ -86,8 +86,9 @@ class Terms {
 
  private:
   static constexpr float kHidden = -std::numeric_limits<float>::infinity();
-  /// The product of two numbers up to it, summed over 256 channels, is a finite float32.
-  static constexpr float kTame = 1e18f;
+  /// The product of two numbers up to it, summed over 1,024 channels, is a finite float32, also
+  /// after a softmax_scale of 1,000.
+  static constexpr float kTame = 1e16f;
 
   template <class Element>
   static bool tame(int64_t channels, const Element& element) {

@@ -410,7 +410,10 @@ Suite parse_suite(std::string_view json_text, std::string_view file_name) {
     file.fail("defaults: misses: must stand in a case, or for several cases beside defaults");
   read_scalings(file, document, defaults, suite);
   const auto cases = document.find("cases");
-  if (cases == document.end() && !suite.scaling.empty()) return suite;
+  if (cases == document.end() && !suite.scaling.empty()) {
+    if (document.contains("misses")) file.fail("misses: there is no case that it could excuse");
+    return suite;
+  }
   if (cases == document.end() || !cases->is_array() || cases->empty() || cases->size() > kMostCases)
     file.fail("cases", fmt::format("a list of 1 to {} cases", kMostCases));
   std::set<std::string> names;

@@ -298,6 +298,9 @@ TEST(Suite, ScalingThatMakesNoSenseIsRefused) {
               HasSubstr("scaling 'dense': unknown key 'head_dims', did you mean 'head_dim'?"));
   EXPECT_THAT(error(R"("over": "seq_len_q=4..16"}, {"name": "dense", "over": "seq_len_q=1,2")"),
               HasSubstr("that name is taken"));
+  std::string excused = with_scaling(R"("over": "seq_len_q=4..16")");
+  excused.insert(1, R"("misses": [], )");
+  EXPECT_THAT(suite_error(excused), HasSubstr("misses: there is no case that it could excuse"));
   EXPECT_THAT(suite_error(R"({"name": "s", "summary": "for tests", "scaling": []})"),
               HasSubstr("scaling: must be a list of 1 to"));
 }

@@ -92,7 +92,8 @@ class WildValues {
   // times infinity is NaN.
   bool weights_stay() const { return p_.shift_bias == 0 && !tensors_[ATTEST_ALIBI_SLOPES]; }
 
-  // Of the keys that some row has in its interval.
+  // Three quarters on the way to the last key that the last row has in its interval. A window that
+  // begins behind it hides it from all rows.
   int64_t spoilt_key(int64_t b) const {
     return geometry_.length_q(b) > 0 ? geometry_.keys(b, geometry_.length_q(b) - 1).end * 3 / 4 : 0;
   }
