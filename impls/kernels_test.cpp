@@ -574,7 +574,7 @@ TEST(Kernels, RefusalsSayWhy) {
   Trial t = dense(1, 10, 10, 8, 9);
   const trial::Outcome outcome = trial::execute(*trial::load("window_cpu"), t);
   EXPECT_EQ(outcome.status, ATTEST_UNSUPPORTED);
-  EXPECT_EQ(outcome.reason, "takes only problems with a window, patches or a grid");
+  EXPECT_EQ(outcome.reason, "takes only problems with a window, patches, a grid or a block mask");
 
   Trial columns = dense(1, 10, 10, 8, 9);
   columns.features |= ATTEST_WITH_STRIDES;

@@ -131,7 +131,8 @@ const std::vector<Shape> kShapes{
      .mask = {1, 1, 7, 4}}};
 
 // O and LSE are rounded, and the golden takes them as they are; differences of the forward pass do
-// not. So the two are apart by what sigma counts for that. It counts the dtype of the gradients, too.
+// not. So the two are apart by what sigma counts for that. It counts the dtype of the gradients,
+// too.
 TEST(BackwardGolden, AgreesWithFiniteDifferences) {
   const BackwardArithmetic exact{.score = ATTEST_F64,
                                  .probability = ATTEST_F64,
