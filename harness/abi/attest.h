@@ -200,8 +200,8 @@ enum {
 // these allow it:
 //   - mask, block mask and bias (see the roles);
 //   - the band p - window_left <= j <= p + window_right, where p = i + diagonal_offset, plus
-//     length_kv(b) - length_q(b) if diagonal is ATTEST_BOTTOM_RIGHT; p is not clamped. Global
-//     tokens are outside the band: where i or j is below global_tokens, it allows the pair;
+//     length_kv(b) - length_q(b) if diagonal is ATTEST_BOTTOM_RIGHT; p is not clamped. The band
+//     also allows every pair of which i or j is below global_tokens;
 //   - the patch and the grid window.
 // A row that sees no key has o = 0 and lse = -inf, with sinks too. What is hidden never leaks into
 // a result, NaN and Inf included. Without CU_SEQLENS and SEQ_LENS every sequence has seq_len_q and
@@ -253,8 +253,9 @@ typedef struct attest_softmax_params {
   float reserved_;   // 0
 
   int64_t block_q, block_kv;  // positions in a block of BLOCK_MASK; 0: no block mask
-  // The first positions of each sequence that see every key and that every query sees, whatever the
-  // band says (Longformer). Queries and keys are the same tokens, and there is a band. 0: none.
+  // The first global_tokens positions of each sequence are global, as in Longformer: they see every
+  // key, and every query sees them, even where the band would hide the pair. Queries and keys are
+  // the same tokens, and there is a band. 0: no position is global.
   int64_t global_tokens;
 } attest_softmax_params;
 // The stages of softmax attention, for attest_support.

@@ -25,8 +25,8 @@ dnnl::primitive_attr attributes();
 
 const dnnl::engine& cpu();
 
-/// attest's stride of a dim of 1 is 0. oneDNN expects that of a dense tensor, and takes the order
-/// of dims from their strides: what the dims behind it extend over.
+/// Gives each dim of 1 the stride that it has in a dense tensor: the number of elements that the
+/// dims behind it span. attest writes 0 there, but oneDNN takes the order of dims from the strides.
 void set_strides_of_ones(const dnnl::memory::dims& dims, dnnl::memory::dims& strides);
 
 /// While it lives, oneDNN plans for and computes with that many threads on the calling thread.

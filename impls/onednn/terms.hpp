@@ -1,7 +1,8 @@
-// onednn/terms.hpp: what onednn_graph adds to scores, and what addition leaves wrong. A band or a
-// mask becomes a tensor of 0 and -inf, as users of oneDNN write it; a dense bias alone is added as
-// it is. NaN plus -inf is NaN, and a row that sees no key has no softmax. So the rows that see no
-// key, or whose operands are not small finite numbers, are computed anew, one by one.
+// onednn/terms.hpp: what onednn_graph adds to scores, and what addition leaves wrong. onednn_graph
+// turns a band or a mask into a tensor of 0 and -inf, as users of oneDNN do; it adds a dense bias
+// alone as it is. Some rows then come out as NaN. A row that sees no key has no softmax, and a
+// hidden score that is NaN or infinite stays NaN when -inf is added. So Terms computes two kinds of
+// rows anew: those that see no key, and those whose operands are not small finite numbers.
 #pragma once
 #include <algorithm>
 #include <cmath>

@@ -26,10 +26,10 @@
 // nan/k
 //     A key that counts has a NaN, and the keys of another head have none.
 // nan/v/first, /middle, /last
-//     In some channel of V exactly one key has a NaN: the first key that counts, one in the middle,
-//     or the last one. Some other channel has no NaN.
+//     In some channel of V exactly one key has a NaN, and some other channel has no NaN. It is the
+//     first key that counts, a key in the middle, or the last key that counts.
 // hidden/first, /last, /single
-//     The mask hides the first key, the last one, or a single key whose neighbours both count.
+//     The mask hides the first key, the last key, or one key between two keys that count.
 // hidden/T
 //     A tile is wholly hidden, and its sequence has keys that count.
 // hidden/query

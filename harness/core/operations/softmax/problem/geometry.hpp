@@ -3,8 +3,8 @@
 //
 // Sequence b has query positions 0 .. length_q(b) - 1 and key positions 0 .. length_kv(b) - 1. In
 // every problem (dense, causal, band, patches, grid windows), the keys that position i may see are
-// one interval of positions; MASK, BLOCK_MASK and BIAS may hide some of them. Beside global tokens
-// the interval has all positions, and the band is one more thing that hides some of them:
+// one interval of positions; MASK, BLOCK_MASK and BIAS may hide some of them. If a problem has
+// global tokens, the interval is all positions, and the band hides some of them as a mask does:
 //
 //   const Geometry geometry(problem, tensors);
 //   for (int64_t b = 0; b < geometry.batch(); ++b)
