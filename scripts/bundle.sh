@@ -143,7 +143,7 @@ if [[ $cross ]]; then run=("$root/build/arm64/run"); fi
 said=$("${run[@]}" "$folder/bin/attest" --version 2>&1) ||
   { echo "bundle.sh: ${run[*]} $folder/bin/attest --version: $said" >&2; exit 1; }
 lacks=()
-for name in naive_cuda flash_cuda window_cuda linear_cuda cublas_cuda cudnn_cuda; do
+for name in "${cuda_implementations[@]}" "${cuda_libraries[@]}"; do
   [[ -n $(find "$folder" -name "$name.so") ]] || lacks+=("$name")
 done
 if ((${#lacks[@]})); then echo "bundle.sh: lacks ${lacks[*]}" >&2; exit 3; fi

@@ -163,7 +163,7 @@ start() {
   "$@" &
 }
 
-own=naive_cuda,flash_cuda,linear_cuda,window_cuda libraries=(cudnn_cuda cublas_cuda)
+own=$(IFS=, && echo "${cuda_implementations[*]}") libraries=("${cuda_libraries[@]}")
 write_rules
 
 # What the benchmark times, the most important first: bf16, then f16, and of each the decoding cases

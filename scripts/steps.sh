@@ -10,6 +10,11 @@
 # What went wrong is in the array `failed`, and steps that the time did not suffice for are in
 # `unfinished`.
 
+# attest's own implementations for a GPU, and those that call a library of NVIDIA's.
+# shellcheck disable=SC2034
+cuda_implementations=(naive_cuda flash_cuda window_cuda linear_cuda) \
+  cuda_libraries=(cudnn_cuda cublas_cuda)
+
 # What attest's own implementations have to keep.
 write_rules() {
   printf '{"rules": [{"impl": ["%s"], "verdict": "not_bad"}]}' "${own//,/\", \"}" \

@@ -2,13 +2,12 @@
 // planted bug each, for attest to find. dK and dV are summed in the workspace, query after query;
 // a thread has all queries of a key head.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
-#include <utility>
 #include <vector>
 
 #include "attest.hpp"
+#include "table_at.hpp"
 #include "tiles.hpp"
 
 namespace {
@@ -203,14 +202,8 @@ struct Backward {
   }
 };
 
-template <size_t... kIndex>
-std::array<const attest_impl*, kBugs> tables(std::index_sequence<kIndex...>) {
-  return {attest::table<Backward<kIndex>>()...};
-}
-
 }  // namespace
 
 extern "C" const attest_impl* attest_plugin_v1(size_t index) {
-  static const auto all = tables(std::make_index_sequence<kBugs>());
-  return index < kBugs ? all[index] : nullptr;
+  return mutants::table_at<Backward, kBugs>(index);
 }

@@ -2,11 +2,11 @@
 // which pairs a kernel with it would see; plain attention then runs with these pairs as its mask.
 // An implementation refuses problems where its bug does nothing.
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "plain_attention.hpp"
 #include "problem_copy.hpp"
+#include "table_at.hpp"
 
 namespace {
 
@@ -247,14 +247,8 @@ struct Blocks {
   }
 };
 
-template <size_t... kIndex>
-std::array<const attest_impl*, kTables> tables(std::index_sequence<kIndex...>) {
-  return {attest::table<Blocks<kIndex>>()...};
-}
-
 }  // namespace
 
 extern "C" const attest_impl* attest_plugin_v1(size_t index) {
-  static const auto kAll = tables(std::make_index_sequence<kTables>());
-  return index < kTables ? kAll[index] : nullptr;
+  return mutants::table_at<Blocks, kTables>(index);
 }

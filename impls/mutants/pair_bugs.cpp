@@ -2,11 +2,10 @@
 // of the default suite that pairs features. A bug is planted in a copy of the problem that the
 // kernel then reads. An implementation refuses problems where its bug does nothing.
 #include <algorithm>
-#include <array>
-#include <utility>
 
 #include "plain_attention.hpp"
 #include "problem_copy.hpp"
+#include "table_at.hpp"
 
 namespace {
 
@@ -182,14 +181,8 @@ struct Paired {
   }
 };
 
-template <size_t... kIndex>
-std::array<const attest_impl*, kTables> tables(std::index_sequence<kIndex...>) {
-  return {attest::table<Paired<kIndex>>()...};
-}
-
 }  // namespace
 
 extern "C" const attest_impl* attest_plugin_v1(size_t index) {
-  static const auto kAll = tables(std::make_index_sequence<kTables>());
-  return index < kTables ? kAll[index] : nullptr;
+  return mutants::table_at<Paired, kTables>(index);
 }

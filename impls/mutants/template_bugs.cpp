@@ -2,7 +2,6 @@
 // the default suite has to show within its minute. A bug is planted in a copy of the problem that
 // the kernel then reads, or in the few lines that say so.
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <type_traits>
 #include <utility>
@@ -10,6 +9,7 @@
 
 #include "attest.hpp"
 #include "problem_copy.hpp"
+#include "table_at.hpp"
 
 namespace {
 
@@ -290,14 +290,8 @@ struct Template {
   }
 };
 
-template <size_t... kIndex>
-std::array<const attest_impl*, kTables> tables(std::index_sequence<kIndex...>) {
-  return {attest::table<Template<kIndex>>()...};
-}
-
 }  // namespace
 
 extern "C" const attest_impl* attest_plugin_v1(size_t index) {
-  static const auto kAll = tables(std::make_index_sequence<kTables>());
-  return index < kTables ? kAll[index] : nullptr;
+  return mutants::table_at<Template, kTables>(index);
 }

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <span>
 
 #include "core/operations/mistake.hpp"
 #include "core/operations/relation.hpp"
@@ -28,7 +30,7 @@ constexpr Role kBackwardRoles[] = {
     {ATTEST_DV, "dv", ATTEST_WRITE, true, ATTEST_NONE},
     {ATTEST_BIAS, "bias", ATTEST_READ, false, ATTEST_NONE},
     {ATTEST_MASK, "mask", ATTEST_READ, false, ATTEST_BOOL},
-    // attest.h has these too; check() refuses them.
+    // attest.h has all that follow, too; check() refuses them.
     {ATTEST_DBIAS, "dbias", ATTEST_WRITE, false, ATTEST_NONE},
     {ATTEST_CU_SEQLENS_Q, "cu_seqlens_q", ATTEST_READ, false, ATTEST_I32},
     {ATTEST_CU_SEQLENS_KV, "cu_seqlens_kv", ATTEST_READ, false, ATTEST_I32},
@@ -41,10 +43,12 @@ constexpr Role kBackwardRoles[] = {
     {ATTEST_SINKS, "sinks", ATTEST_READ, false, ATTEST_F32},
     {ATTEST_BLOCK_MASK, "block_mask", ATTEST_READ, false, ATTEST_BOOL},
 };
-constexpr int32_t kNotJudgedRoles[] = {ATTEST_DBIAS,      ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV,
-                                       ATTEST_SEQ_LENS_Q, ATTEST_SEQ_LENS_KV,  ATTEST_PAGE_TABLE,
-                                       ATTEST_ORDER,      ATTEST_REL_BIAS,     ATTEST_ALIBI_SLOPES,
-                                       ATTEST_SINKS,      ATTEST_BLOCK_MASK};
+
+/// The roles that check() refuses.
+std::span<const Role> not_judged_roles() {
+  const auto* first = std::ranges::find(kBackwardRoles, ATTEST_DBIAS, &Role::index);
+  return {first, std::end(kBackwardRoles)};
+}
 
 /// The role of softmax whose dims a tensor has.
 int32_t shape_of(int32_t role) {
@@ -86,8 +90,7 @@ class SoftmaxBackwardOperation final : public Operation {
 
   void check(const Problem& problem) const override {
     const auto& p = problem.as<BackwardParams>();
-    for (const int32_t role : kNotJudgedRoles)
-      refuse_if(problem.has(role), find_role(*this, role)->name);
+    for (const Role& role : not_judged_roles()) refuse_if(problem.has(role.index), role.name);
     refuse_if(p.softcap != 0, "softcap");
     refuse_if(p.page_size != 0, "page_size");
     refuse_if(p.patch_size != 0, "patch_size");

@@ -82,10 +82,11 @@ class BackwardEmulator {
   // As they are given, or as a kernel knows them that computes them again: O and LSE before they
   // were rounded.
   Known known(Query at) {
-    Known of{rows_.lse(at), kept(given_delta(at), a_.score)};
-    if (!again_ || !std::isfinite(of.lse)) return of;
-    const auto [found, is_new] = known_.try_emplace({at.h, at.i}, of);
+    const auto [found, is_new] = known_.try_emplace({at.h, at.i});
     if (!is_new) return found->second;
+    const Known of{rows_.lse(at), kept(given_delta(at), a_.score)};
+    found->second = of;
+    if (!again_ || !std::isfinite(of.lse)) return of;
     double total = 0, delta = 0, off = 0;
     const TensorSpec& spec = tensors_[ATTEST_O].spec;
     for (int64_t j = 0; j < p_.seq_len_kv; ++j) {

@@ -351,16 +351,17 @@ TEST(Codebook, KeyTermsAreExact) {
     }
 }
 
+void set_pairs(Params& p) {
+  p.batch = 2;
+  p.num_heads = 2;
+  p.num_kv_heads = 1;
+  p.seq_len_q = 90;
+  p.seq_len_kv = 150;
+  p.head_dim = 24;
+}
+
 // Terms of pairs: rows of MASK and BIAS have patterns, whichever dims they are shared by.
 TEST(Codebook, PairTermsAreExact) {
-  auto set = [](Params& p) {
-    p.batch = 2;
-    p.num_heads = 2;
-    p.num_kv_heads = 1;
-    p.seq_len_q = 90;
-    p.seq_len_kv = 150;
-    p.head_dim = 24;
-  };
   const std::vector<std::vector<int64_t>> shapes{
       {2, 2, 90, 150}, {1, 2, 90, 150}, {2, 1, 90, 150}, {1, 1, 90, 150}};
   for (size_t n = 0; n < shapes.size(); ++n)
@@ -372,17 +373,21 @@ TEST(Codebook, PairTermsAreExact) {
             {ATTEST_MASK, n == 2 ? std::vector<int64_t>{2, 2, 1, 150} : shapes[(n + 1) % 4]});
       if (n != 0) terms.push_back({ATTEST_BIAS, shapes[n]});
       const DType dtype = n % 2 ? ATTEST_BF16 : ATTEST_F16;
-      check_all(Case(dtype, {name, 7}, set, terms), everything, 7);
+      check_all(Case(dtype, {name, 7}, set_pairs, terms), everything, 7);
       check_all(
           Case(
               dtype, {name, 7},
-              [&](Params& p) { set(p), p.window_right = 0, p.diagonal = ATTEST_BOTTOM_RIGHT; },
+              [&](Params& p) {
+                set_pairs(p), p.window_right = 0, p.diagonal = ATTEST_BOTTOM_RIGHT;
+              },
               terms),
           [](int64_t i, int64_t j) { return j <= i + 60; }, 7);
       check_all(
           Case(
               dtype, {name, 7},
-              [&](Params& p) { set(p), p.window_left = 30, p.window_right = 4, p.softcap = 9; },
+              [&](Params& p) {
+                set_pairs(p), p.window_left = 30, p.window_right = 4, p.softcap = 9;
+              },
               terms),
           [](int64_t i, int64_t j) { return j >= i - 30 && j <= i + 4; }, 7);
     }
@@ -391,12 +396,7 @@ TEST(Codebook, PairTermsAreExact) {
 // Rows of one row of a block mask share their sums; the last blocks are short.
 TEST(Codebook, BlockMasksAreExact) {
   auto set = [](Params& p) {
-    p.batch = 2;
-    p.num_heads = 2;
-    p.num_kv_heads = 1;
-    p.seq_len_q = 90;
-    p.seq_len_kv = 150;
-    p.head_dim = 24;
+    set_pairs(p);
     p.block_q = 16;
     p.block_kv = 20;
   };
