@@ -12,8 +12,8 @@
 
 namespace {
 
-using trial::any_head_dim, trial::on_each_target, trial::Random, trial::sweep, trial::sweep_seeds,
-    trial::Trial;
+using trial::add_pair_tensor, trial::on_each_target, trial::Random, trial::set_band,
+    trial::set_heads, trial::sweep, trial::sweep_seeds, trial::Trial;
 
 void add_qkvo(Trial& t, Random& r, int64_t tokens_q, int64_t tokens_kv, bool packed, double size) {
   const attest_softmax_params& p = t.softmax();
@@ -35,34 +35,6 @@ void add_qkvo(Trial& t, Random& r, int64_t tokens_q, int64_t tokens_kv, bool pac
   }
   for (const int role : {ATTEST_Q, ATTEST_K, ATTEST_V})
     trial::randomize(t.tensor[role], r.engine, role == ATTEST_Q ? size : 1);
-}
-
-void set_heads(Trial& t, Random& r) {
-  attest_softmax_params& p = t.softmax();
-  p.struct_size = sizeof p;
-  p.batch = r.upto(3);
-  p.num_kv_heads = r.upto(3);
-  p.num_heads = p.num_kv_heads * (r.chance(30) ? r.upto(3) : 1);
-  p.head_dim = p.head_dim_v = any_head_dim(r);
-  if (r.chance(25)) p.head_dim_v = any_head_dim(r);
-  p.window_left = p.window_right = -1;
-  p.softmax_scale = static_cast<float>(1 / std::sqrt(static_cast<double>(p.head_dim)));
-  if (r.chance(20)) p.softcap = static_cast<float>(r.upto(30));
-  if (p.num_heads != p.num_kv_heads) t.features |= ATTEST_WITH_GQA;
-  if (p.head_dim != p.head_dim_v) t.features |= ATTEST_WITH_HEAD_DIM_V;
-  if (p.softcap > 0) t.features |= ATTEST_WITH_SOFTCAP;
-  t.threads = static_cast<int32_t>(r.upto(3));
-}
-
-void set_band(Trial& t, Random& r) {
-  attest_softmax_params& p = t.softmax();
-  if (r.chance(70)) p.window_right = r.chance(60) ? 0 : r.upto(40);
-  if (p.window_right < 0 || r.chance(50)) p.window_left = r.upto(60) - 1;
-  if (r.chance(40)) p.diagonal = ATTEST_BOTTOM_RIGHT;
-  if (r.chance(30)) p.diagonal_offset = r.upto(100) - 50;
-  if (p.window_right == 0) t.features |= ATTEST_WITH_CAUSAL;
-  if (p.window_left >= 0 || p.window_right > 0) t.features |= ATTEST_WITH_WINDOW;
-  if (p.diagonal != 0 || p.diagonal_offset != 0) t.features |= ATTEST_WITH_DIAGONAL;
 }
 
 void add_lengths(Trial& t, Random& r, int role, int64_t longest) {
@@ -93,21 +65,6 @@ void add_pages(Trial& t, Random& r) {
   std::iota(pages.begin(), pages.end(), 0);
   std::shuffle(pages.begin(), pages.end(), r.engine);
   for (size_t n = 0; n < table.elements(); ++n) table.set(static_cast<int64_t>(n), pages[n]);
-}
-
-void add_pair_tensor(Trial& t, Random& r, int role) {
-  const attest_softmax_params& p = t.softmax();
-  const auto or_one = [&](int64_t n) { return r.chance(50) ? n : 1; };
-  const int32_t dtype = role == ATTEST_MASK ? ATTEST_BOOL : t.tensor[ATTEST_Q].spec.dtype;
-  trial::Tensor& x = t.tensor[role] = trial::make(
-      dtype, {or_one(p.batch), or_one(p.num_heads), or_one(p.seq_len_q), or_one(p.seq_len_kv)});
-  t.features |= role == ATTEST_MASK ? ATTEST_WITH_MASK : ATTEST_WITH_BIAS;
-  trial::randomize(x, r.engine, 2);
-  for (size_t n = 0; n < x.elements(); ++n)
-    if (role == ATTEST_MASK)
-      x.set(static_cast<int64_t>(n), r.chance(60));
-    else if (r.chance(10))
-      x.set(static_cast<int64_t>(n), -trial::kInfinity);
 }
 
 void add_block_mask(Trial& t, Random& r) {

@@ -185,8 +185,8 @@ echo "$limit_mib" >"$out/memory"
 
 libraries=("${cuda_libraries[@]}")
 # What a build for a board has to have, and all that this one has, but for libraries of others.
-needed=(naive naive_deformable flash_cpu window_cpu linear_cpu deformable_cpu
-  "${cuda_implementations[@]}")
+needed=(naive naive_deformable naive_backward flash_cpu window_cpu linear_cpu deformable_cpu
+  flash_backward_cpu "${cuda_implementations[@]}")
 has=$("$attest" list 2>/dev/null | sed -n 's/^\([a-z][a-z0-9_]*\) .*/\1/p' || true)
 own=$(grep -vxF "$(printf '%s\n' "${libraries[@]}")" <<<"$has" | paste -sd, || true)
 for name in "${needed[@]}"; do

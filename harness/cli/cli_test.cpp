@@ -890,7 +890,7 @@ TEST_P(CliSuite, EveryImplementationPasses) {
   for (const json& line : lines("all.jsonl"))
     if (line["type"] == "result" && line["verdict"] == "pass") ++passes[line["impl"]];
   for (const char* impl : {"naive", "flash_cpu", "window_cpu", "linear_cpu", "naive_deformable",
-                           "deformable_cpu", "naive_backward"})
+                           "deformable_cpu", "naive_backward", "flash_backward_cpu"})
     EXPECT_GE(passes[impl], 2) << impl;
   EXPECT_EQ(passes["naive_minimal"] >= 3, is_smoke);
 }

@@ -393,6 +393,8 @@ TEST_F(State, BuiltInImplementationsPass) {
       {"plugins/deformable_cpu", "deformable_cpu",
        "deformable num_heads=2 seq_len_q=61 head_dim_v=24 num_points=4 level_height_0=9 "
        "level_width_0=14"},
+      {"plugins/flash_backward_cpu", "flash_backward_cpu",
+       "softmax_backward num_heads=2 seq_len_q=61 seq_len_kv=130 head_dim=16"},
   };
   for (const auto& [library, name, spec] : kBuiltIn) {
     const Record record = run(name, spec, library);

@@ -102,13 +102,6 @@ inline Scratch cut(char* base, const Room& room, int64_t blocks, bool used_befor
   return s;
 }
 
-/// Keys of `all` that the window of a query of places [first, last] holds.
-inline Range window_keys(const Slice& s, int64_t first, int64_t last, Range all) {
-  if (s.window_left >= 0) all.begin = std::max(all.begin, first + s.offset - s.window_left);
-  if (s.window_right >= 0) all.end = std::min(all.end, last + s.offset + s.window_right + 1);
-  return {all.begin, std::max(all.begin, all.end)};
-}
-
 /// Keys of `all` among which are those that a query of places [first, last] may see.
 inline Range visible_keys(const Slice& s, int64_t first, int64_t last, Range all) {
   if (first < s.global_tokens) return all;

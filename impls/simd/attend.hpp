@@ -6,6 +6,7 @@
 // in the vector lanes.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -59,6 +60,13 @@ struct Slice {
   const Slice* next = nullptr;  // what the caller attends to next, to be fetched in time
   Range next_queries{0, 0}, next_keys{0, 0};
 };
+
+/// Keys of `all` that the window of a query of places [first, last] holds.
+inline Range window_keys(const Slice& s, int64_t first, int64_t last, Range all) {
+  if (s.window_left >= 0) all.begin = std::max(all.begin, first + s.offset - s.window_left);
+  if (s.window_right >= 0) all.end = std::min(all.end, last + s.offset + s.window_right + 1);
+  return {all.begin, std::max(all.begin, all.end)};
+}
 
 /// The fewest keys in which a kernel looks for something to skip.
 constexpr int64_t kLeastPiece = 64;

@@ -14,14 +14,12 @@
 #include <hwy/highway.h>
 
 #include "simd/attend-inl.hpp"
+#include "simd/rows-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace impls {
 namespace HWY_NAMESPACE {
 namespace {
-
-// For register tiles of 4 and 8, transposes of 4.
-int64_t padded(int64_t head_dim) { return round_up(head_dim, 8); }
 
 template <class T>
 void load_queries(const Slice& s, Block& b, float* rows) {
@@ -44,42 +42,6 @@ void load_queries(const Slice& s, Block& b, float* rows) {
     }
     transpose_in(rows, depth, depth, factor, columns + first, wide);
   }
-}
-
-/// Rows of K or V as floats: in place where they lie so, else converted and gathered into `copy`,
-/// padded with zeros.
-struct Rows {
-  const float* data;
-  int64_t stride;
-};
-template <class T>
-Rows tile_rows(const Slice& s, const T* data, int64_t stride, int64_t page_stride, int64_t first,
-               int64_t count, int64_t depth, int64_t unit, float* copy) {
-  if constexpr (sizeof(T) == 4) {
-    if (s.order == nullptr && s.pages == nullptr && depth % unit == 0)
-      return {data + first * stride, stride};
-  }
-  const int64_t pitch = padded(depth);
-  for (int64_t place = first; place < first + count; ++place) {
-    float* const target = copy + (place - first) * pitch;
-    widen_row(row_at(s, data, stride, page_stride, place), depth, 1.0f, target);
-    for (int64_t c = depth; c < pitch; ++c) target[c] = 0;
-  }
-  return {copy, pitch};
-}
-
-bool all_finite(Rows rows, int64_t count, int64_t depth) {
-  const Floats d;
-  Vector poison = hn::Zero(d);
-  float rest = 0;
-  for (int64_t j = 0; j < count; ++j) {
-    const float* const row = rows.data + j * rows.stride;
-    int64_t c = 0;
-    for (; c + kLanes <= depth; c += kLanes)
-      poison = hn::MulAdd(hn::LoadU(d, row + c), hn::Zero(d), poison);
-    for (; c < depth; ++c) rest += row[c] * 0.0f;
-  }
-  return hn::GetLane(hn::SumOfLanes(d, poison)) + rest == 0;
 }
 
 /// K and V of a tile, for all blocks.

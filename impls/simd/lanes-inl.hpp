@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "attest.h"
 #include "simd/storage.hpp"
@@ -28,24 +29,49 @@ constexpr int kVectors = 3;  // vectors of a full register tile: 3 * kLanes colu
 // Rows of a register tile: 8 x 3 accumulators of 32 registers, 4 x 3 of 16.
 constexpr int kRows = (HWY_LANES(float) == 16 || HWY_ARCH_ARM_A64) ? 8 : 4;
 
-/// out[r][0 .. vectors * kLanes) = sum_c row[r][c] * columns[c][...], r < kRows; columns and out
-/// are packed and aligned.
+/// Rows of floats are padded to whole vectors and register tiles of every target.
+constexpr int64_t pitch(int64_t depth) { return (depth + 15) / 16 * 16; }
+/// To whole vectors of this target.
+constexpr int64_t columns(int64_t depth) { return (depth + kLanes - 1) / kLanes * kLanes; }
+
+/// Calls step(first column, vectors of it) for each chunk of up to kVectors vectors of `depth`
+/// columns.
+template <class Step>
+void for_chunks(int64_t depth, const Step& step) {
+  const int64_t all = columns(depth) / kLanes;
+  const int64_t chunks = (all + kVectors - 1) / kVectors;
+  for (int64_t n = 0; n < chunks; ++n) {
+    const int64_t begin = all * n / chunks, vectors = all * (n + 1) / chunks - begin;
+    if (vectors == 3) step(begin * kLanes, std::integral_constant<int, 3>());
+    if (vectors == 2) step(begin * kLanes, std::integral_constant<int, 2>());
+    if (vectors == 1) step(begin * kLanes, std::integral_constant<int, 1>());
+  }
+}
+
+/// acc[r][0 .. vectors * kLanes) = sum_c row[r][c] * columns[c * stride + ...], c < depth,
+/// r < kRows; columns and stride are of whole vectors.
 template <int vectors>
-HWY_INLINE void dot_tile(const float* const* row, const float* HWY_RESTRICT columns, int64_t depth,
-                         Vector (&acc)[kRows][vectors]) {
+HWY_INLINE void dot_tile(const float* const* row, const float* HWY_RESTRICT columns, int64_t stride,
+                         int64_t depth, Vector (&acc)[kRows][vectors]) {
   const Floats d;
   const float* base[kRows];
   for (int r = 0; r < kRows; ++r) base[r] = row[r];
   for (int r = 0; r < kRows; ++r)
     for (int v = 0; v < vectors; ++v) acc[r][v] = hn::Zero(d);
-  for (int64_t c = 0; c < depth; ++c) {
+  for (int64_t c = 0; c < depth; ++c, columns += stride) {
     Vector column[vectors];
-    for (int v = 0; v < vectors; ++v) column[v] = hn::Load(d, columns + (c * vectors + v) * kLanes);
+    for (int v = 0; v < vectors; ++v) column[v] = hn::Load(d, columns + v * kLanes);
     for (int r = 0; r < kRows; ++r) {
       const Vector scalar = hn::Set(d, base[r][c]);
       for (int v = 0; v < vectors; ++v) acc[r][v] = hn::MulAdd(scalar, column[v], acc[r][v]);
     }
   }
+}
+/// The same of packed columns.
+template <int vectors>
+HWY_INLINE void dot_tile(const float* const* row, const float* HWY_RESTRICT columns, int64_t depth,
+                         Vector (&acc)[kRows][vectors]) {
+  dot_tile<vectors>(row, columns, vectors * kLanes, depth, acc);
 }
 
 /// acc[r][...] = sum_j left[j * stride + r] * right[j * right_stride + ...], j < count, r < kRows.

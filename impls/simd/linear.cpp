@@ -18,11 +18,6 @@ HWY_BEFORE_NAMESPACE();
 namespace impls {
 namespace HWY_NAMESPACE {
 
-// Rows of phi are padded to this: whole vectors and register tiles on every target
-constexpr int64_t kPitch = 16;
-
-int64_t pitch(int64_t head_dim) { return (head_dim + kPitch - 1) / kPitch * kPitch; }
-int64_t columns(int64_t head_dim_v) { return (head_dim_v + kLanes - 1) / kLanes * kLanes; }
 int64_t total_offset(const LinearSlice& s) {
   return (pitch(s.head_dim) * columns(s.head_dim_v) + 15) / 16 * 16;
 }
@@ -54,19 +49,6 @@ HWY_INLINE void map_row(const T* source, int64_t head_dim, float* target) {
     hn::Store(phi_lanes(hn::Load(d, rest)), d, target + c);
   }
   for (c = head_dim; c < pitch(head_dim); ++c) target[c] = 0;
-}
-
-/// Calls step(first column, vectors of it) for each chunk of the state's columns.
-template <class Step>
-void for_chunks(int64_t head_dim_v, const Step& step) {
-  const int64_t all = columns(head_dim_v) / kLanes;
-  const int64_t chunks = (all + kVectors - 1) / kVectors;
-  for (int64_t n = 0; n < chunks; ++n) {
-    const int64_t begin = all * n / chunks, vectors = all * (n + 1) / chunks - begin;
-    if (vectors == 3) step(begin * kLanes, std::integral_constant<int, 3>());
-    if (vectors == 2) step(begin * kLanes, std::integral_constant<int, 2>());
-    if (vectors == 1) step(begin * kLanes, std::integral_constant<int, 1>());
-  }
 }
 
 struct Values {  // rows of V as floats, whole vectors wide

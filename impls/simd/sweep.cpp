@@ -4,6 +4,7 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 namespace trial {
@@ -11,6 +12,49 @@ namespace trial {
 int64_t any_head_dim(Random& r) {
   return r.chance(50) ? r.pick<int64_t>({8, 16, 24, 32, 64})
                       : r.pick<int64_t>({1, 2, 3, 5, 7, 9, 15, 17, 33, 72, 80, 88, 128, 200, 256});
+}
+
+void set_heads(Trial& t, Random& r) {
+  attest_softmax_params& p = t.softmax();
+  p.struct_size = sizeof p;
+  p.batch = r.upto(3);
+  p.num_kv_heads = r.upto(3);
+  p.num_heads = p.num_kv_heads * (r.chance(30) ? r.upto(3) : 1);
+  p.head_dim = p.head_dim_v = any_head_dim(r);
+  if (r.chance(25)) p.head_dim_v = any_head_dim(r);
+  p.window_left = p.window_right = -1;
+  p.softmax_scale = static_cast<float>(1 / std::sqrt(static_cast<double>(p.head_dim)));
+  if (r.chance(20)) p.softcap = static_cast<float>(r.upto(30));
+  if (p.num_heads != p.num_kv_heads) t.features |= ATTEST_WITH_GQA;
+  if (p.head_dim != p.head_dim_v) t.features |= ATTEST_WITH_HEAD_DIM_V;
+  if (p.softcap > 0) t.features |= ATTEST_WITH_SOFTCAP;
+  t.threads = static_cast<int32_t>(r.upto(3));
+}
+
+void set_band(Trial& t, Random& r) {
+  attest_softmax_params& p = t.softmax();
+  if (r.chance(70)) p.window_right = r.chance(60) ? 0 : r.upto(40);
+  if (p.window_right < 0 || r.chance(50)) p.window_left = r.upto(60) - 1;
+  if (r.chance(40)) p.diagonal = ATTEST_BOTTOM_RIGHT;
+  if (r.chance(30)) p.diagonal_offset = r.upto(100) - 50;
+  if (p.window_right == 0) t.features |= ATTEST_WITH_CAUSAL;
+  if (p.window_left >= 0 || p.window_right > 0) t.features |= ATTEST_WITH_WINDOW;
+  if (p.diagonal != 0 || p.diagonal_offset != 0) t.features |= ATTEST_WITH_DIAGONAL;
+}
+
+void add_pair_tensor(Trial& t, Random& r, int role) {
+  const attest_softmax_params& p = t.softmax();
+  const auto or_one = [&](int64_t n) { return r.chance(50) ? n : 1; };
+  const int32_t dtype = role == ATTEST_MASK ? ATTEST_BOOL : t.tensor[ATTEST_Q].spec.dtype;
+  Tensor& x = t.tensor[role] = make(
+      dtype, {or_one(p.batch), or_one(p.num_heads), or_one(p.seq_len_q), or_one(p.seq_len_kv)});
+  t.features |= role == ATTEST_MASK ? ATTEST_WITH_MASK : ATTEST_WITH_BIAS;
+  randomize(x, r.engine, 2);
+  for (size_t n = 0; n < x.elements(); ++n)
+    if (role == ATTEST_MASK)
+      x.set(static_cast<int64_t>(n), r.chance(60));
+    else if (r.chance(10))
+      x.set(static_cast<int64_t>(n), -kInfinity);
 }
 
 void on_each_target(const std::function<void(const char*)>& body) {

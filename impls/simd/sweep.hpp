@@ -22,6 +22,11 @@ struct Random {
 };
 
 int64_t any_head_dim(Random& random);
+/// Sizes, heads, scale and threads of a softmax problem, and sometimes a softcap.
+void set_heads(Trial& trial, Random& random);
+void set_band(Trial& trial, Random& random);
+/// ATTEST_MASK or ATTEST_BIAS, once Q is there: broadcast dims, some pairs hidden.
+void add_pair_tensor(Trial& trial, Random& random, int role);
 
 /// Runs the body on each compiled instruction set that this machine has.
 void on_each_target(const std::function<void(const char*)>& body);

@@ -184,6 +184,109 @@ double judge_softmax(Trial& t) {
   return worst.ratio;
 }
 
+void write_forward(Trial& t) {
+  const attest_softmax_params& p = t.softmax();
+  Tensor &o = t.tensor.at(ATTEST_O), &lse = t.tensor.at(ATTEST_LSE);
+  for (int64_t n = 0; n < p.batch * p.num_heads * p.seq_len_q; ++n) {
+    const int64_t i = n % p.seq_len_q, h = n / p.seq_len_q % p.num_heads,
+                  b = n / p.seq_len_q / p.num_heads;
+    const Row at{t, b, h, i, sequence(t, b)};
+    std::vector<double> row(static_cast<size_t>(p.head_dim_v));
+    double sum = 0, size = 0;
+    for (int64_t j = 0; j < p.seq_len_kv; ++j) {
+      const double logit = at.logit(j, size);
+      if (logit == -kInfinity) continue;  // no logit here is so large that exp overflows
+      sum += std::exp(logit);
+      for (size_t c = 0; c < row.size(); ++c)
+        row[c] += std::exp(logit) * at.of_key(t.tensor.at(ATTEST_V), j, static_cast<int64_t>(c));
+    }
+    for (size_t c = 0; c < row.size(); ++c)
+      o.set(o.at({b, h, i, static_cast<int64_t>(c)}), sum == 0 ? 0 : row[c] / sum);
+    lse.set(lse.at({b, h, i}), sum == 0 ? -kInfinity : std::log(sum));
+  }
+}
+
+namespace {
+
+/// Rows of a gradient and what errors they are allowed.
+struct Gradient {
+  int64_t width;
+  std::vector<double> value, allowed;
+  Gradient(int64_t rows, int64_t channels)
+      : width(channels), value(static_cast<size_t>(rows * channels)), allowed(value.size()) {}
+  void add(int64_t row, int64_t c, double term, double error) {
+    value[static_cast<size_t>(row * width + c)] += term;
+    allowed[static_cast<size_t>(row * width + c)] += error;
+  }
+  /// `first`: the first index of a row.
+  void meet(const Tensor& got, int64_t b, int64_t h, int64_t first, double scale,
+            Worst& worst) const {
+    for (size_t n = 0; n < value.size(); ++n) {
+      const auto at = static_cast<int64_t>(n);
+      const double expected = scale * value[n];
+      worst.meet(got({b, h, first + at / width, at % width}), expected,
+                 unit(got.spec.dtype) * std::abs(expected) + tiny(got.spec.dtype) +
+                     std::abs(scale) * allowed[n]);
+    }
+  }
+};
+
+/// Adds the pairs of one query to the gradients of its keys, and meets that of the query.
+void judge_query(const Row& at, Gradient& dk, Gradient& dv, Worst& worst) {
+  const Trial& t = at.t;
+  const attest_softmax_params& p = t.softmax();
+  const Tensor &q = t.tensor.at(ATTEST_Q), &k = t.tensor.at(ATTEST_K), &v = t.tensor.at(ATTEST_V),
+               &o = t.tensor.at(ATTEST_O), &d_o = t.tensor.at(ATTEST_DO);
+  const double lse = t.tensor.at(ATTEST_LSE)({at.b, at.h, at.i});
+  double delta = 0, delta_size = 0;
+  for (int64_t c = 0; c < p.head_dim_v; ++c) {
+    const double term = d_o({at.b, at.h, at.i, c}) * o({at.b, at.h, at.i, c});
+    delta += term, delta_size += std::abs(term);
+  }
+  Gradient dq(1, p.head_dim);
+  for (int64_t j = 0; j < p.seq_len_kv; ++j) {
+    double size = 0, slope = 0, slope_size = 0;
+    const double logit = at.logit(j, size);
+    if (logit == -kInfinity) continue;
+    for (int64_t c = 0; c < p.head_dim_v; ++c) {
+      const double term = d_o({at.b, at.h, at.i, c}) * at.of_key(v, j, c);
+      slope += term, slope_size += std::abs(term);
+    }
+    const double weight = std::exp(logit - lse), ds = weight * (slope - delta),
+                 relative = 1.5e-7 * (6 + 4 * size + std::abs(lse)),
+                 error = relative * std::abs(ds) + 4e-7 * weight * (slope_size + delta_size);
+    for (int64_t c = 0; c < p.head_dim; ++c) {
+      const double of_q = q({at.b, at.h, at.i, c}), of_k = at.of_key(k, j, c);
+      dq.add(0, c, ds * of_k, error * std::abs(of_k));
+      dk.add(j, c, ds * of_q, error * std::abs(of_q));
+    }
+    for (int64_t c = 0; c < p.head_dim_v; ++c) {
+      const double gradient = d_o({at.b, at.h, at.i, c});
+      dv.add(j, c, weight * gradient, relative * weight * std::abs(gradient));
+    }
+  }
+  dq.meet(t.tensor.at(ATTEST_DQ), at.b, at.h, at.i, static_cast<double>(p.softmax_scale), worst);
+}
+
+}  // namespace
+
+double judge_backward(Trial& t) {
+  for (auto& [role, tensor] : t.tensor) tensor.decode();
+  const attest_softmax_params& p = t.softmax();
+  const int64_t group = p.num_heads / p.num_kv_heads;
+  Worst worst;
+  for (int64_t n = 0; n < p.batch * p.num_kv_heads; ++n) {
+    const int64_t b = n / p.num_kv_heads, kv_head = n % p.num_kv_heads;
+    Gradient dk(p.seq_len_kv, p.head_dim), dv(p.seq_len_kv, p.head_dim_v);
+    for (int64_t h = kv_head * group; h < (kv_head + 1) * group; ++h)
+      for (int64_t i = 0; i < p.seq_len_q; ++i)
+        judge_query({t, b, h, i, sequence(t, b)}, dk, dv, worst);
+    dk.meet(t.tensor.at(ATTEST_DK), b, kv_head, 0, static_cast<double>(p.softmax_scale), worst);
+    dv.meet(t.tensor.at(ATTEST_DV), b, kv_head, 0, 1, worst);
+  }
+  return worst.ratio;
+}
+
 double judge_linear(Trial& t) {
   const auto phi = [](double x) { return x > 0 ? x + 1 : std::exp(x); };
   for (auto& [role, tensor] : t.tensor) tensor.decode();

@@ -121,6 +121,12 @@ struct Outcome {
   attest_support support{};
 };
 
+inline bool is_output(const Trial& trial, int role) {
+  if (trial.operation == ATTEST_SOFTMAX_BACKWARD)
+    return role == ATTEST_DQ || role == ATTEST_DK || role == ATTEST_DV;
+  return role == ATTEST_O || role == ATTEST_LSE;
+}
+
 /// query, create, run twice, destroy, on poisoned outputs and workspace; data on 64 bytes, every
 /// byte beyond them guarded if built with a sanitizer.
 inline Outcome execute(const attest_impl& impl, Trial& trial) {
@@ -139,7 +145,7 @@ inline Outcome execute(const attest_impl& impl, Trial& trial) {
   for (auto& [role, t] : trial.tensor) {
     specs[static_cast<size_t>(role)] = t.spec;
     data[static_cast<size_t>(role)] = allocate(t.bytes.size(), 64);
-    if (role != ATTEST_O && role != ATTEST_LSE)
+    if (!is_output(trial, role))
       std::memcpy(data[static_cast<size_t>(role)], t.bytes.data(), t.bytes.size());
   }
   problem.struct_size = sizeof problem;
@@ -163,10 +169,9 @@ inline Outcome execute(const attest_impl& impl, Trial& trial) {
       outcome.status = impl.run(plan, data.data(), workspace, nullptr);
     if (outcome.status != ATTEST_OK) outcome.reason = impl.last_error();
     impl.destroy(plan);
-    for (const int role : {ATTEST_O, ATTEST_LSE})
-      if (trial.find(role) != nullptr)
-        std::memcpy(trial.tensor.at(role).bytes.data(), data[static_cast<size_t>(role)],
-                    trial.tensor.at(role).bytes.size());
+    for (auto& [role, t] : trial.tensor)
+      if (is_output(trial, role))
+        std::memcpy(t.bytes.data(), data[static_cast<size_t>(role)], t.bytes.size());
   }
   for (void* p : owned) std::free(p);
   return outcome;
@@ -193,6 +198,10 @@ inline double tiny(int32_t dtype) { return dtype == ATTEST_F16 ? 0x1.01p-25 : 1e
 
 /// Softmax attention by definition in float64; the worst ratio of O and LSE over all rows.
 double judge_softmax(Trial& trial);
+/// Writes O and LSE of a dense problem of gradients, rounded to their dtypes.
+void write_forward(Trial& trial);
+/// Gradients of dense softmax attention by definition in float64, from O and LSE as they are.
+double judge_backward(Trial& trial);
 /// Linear attention by definition in float64.
 double judge_linear(Trial& trial);
 /// Deformable attention by definition in float64. With `exact_places` no coordinate may err, as

@@ -48,8 +48,8 @@ exec "$TEST_ATTEST" "${words[@]}"
 )";
 
 constexpr const char* kAll =
-    "naive naive_deformable flash_cpu window_cpu linear_cpu deformable_cpu naive_cuda flash_cuda "
-    "window_cuda linear_cuda cudnn_cuda";
+    "naive naive_deformable naive_backward flash_cpu window_cpu linear_cpu deformable_cpu "
+    "flash_backward_cpu naive_cuda flash_cuda window_cuda linear_cuda cudnn_cuda";
 
 class Orin : public FolderTest {
  protected:
@@ -203,9 +203,10 @@ TEST_F(Orin, WhatTheBuildLacksIsAFailure) {
   write("has", "naive naive_deformable flash_cpu flash_cpu_bf16 window_cpu linear_cpu naive_cuda");
   const Outcome lacking = orin(board, "-o lacking conformance");
   EXPECT_EQ(lacking.code, 1) << lacking.text;
-  for (const char* name : {"deformable_cpu", "flash_cuda", "window_cuda", "linear_cuda"})
+  for (const char* name : {"naive_backward", "deformable_cpu", "flash_backward_cpu", "flash_cuda",
+                           "window_cuda", "linear_cuda"})
     EXPECT_THAT(lacking.text, HasSubstr(std::string("attest has no ") + name + ":"));
-  EXPECT_THAT(lacking.text, Not(HasSubstr("has no naive")));
+  EXPECT_THAT(lacking.text, Not(HasSubstr("has no naive:")));
   // What it has besides must not fail either.
   write("has", std::string(kAll) + " flash_cpu_bf16");
   write_results("wrong.jsonl", "flash_cpu_bf16", "fail", "fail:nan");

@@ -1,0 +1,218 @@
+// flash_backward_cpu: the gradients of softmax attention in one pass over tiles of pairs, in
+// float32, SIMD and threads. p is computed again from LSE, so that memory grows with the tokens.
+//
+// A task is a part of the keys of one key head. It walks over all queries that see some of them,
+// and sums dk and dv in its own memory. To dq of a block of queries each task adds in its turn, by
+// the order of the parts: any number of threads gives the same bits. The kernel is
+// simd/backward.cpp.
+#include <omp.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <new>
+#include <thread>
+
+#include "attest.hpp"
+#include "simd/backward.hpp"
+#include "simd/softmax.hpp"
+
+namespace {
+
+using impls::BackwardSlice, impls::Range;
+
+struct FlashBackwardCpu {
+  static constexpr attest::Info kInfo{
+      .name = "flash_backward_cpu",
+      .version = "1",
+      .summary = "gradients in tiles in float32, p again from lse, SIMD and threads",
+      .operation = ATTEST_SOFTMAX_BACKWARD,
+      .dtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16),
+      .features = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL |
+                  ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL | ATTEST_WITH_BIAS | ATTEST_WITH_MASK |
+                  ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED};
+  // Parts of the keys are made smaller until there are so many tasks. They follow from the sizes
+  // alone.
+  static constexpr int64_t kLeastTasks = 32;
+
+  const attest_problem& problem;
+
+  struct Plan {
+    int64_t group;                  // query heads of a key head
+    int64_t block, blocks;          // queries of a block, blocks of a query head
+    int64_t part, parts, kv_heads;  // keys of a part, parts of a key head, key heads in all
+    int64_t tile_keys;
+    int64_t block_floats;
+    size_t scratch_bytes;  // of a thread
+    size_t delta_at, turn_at, scratch_at, workspace_bytes;
+    int64_t tasks() const { return parts * kv_heads; }
+  };
+  using Turn = std::atomic<int32_t>;  // how many parts a block's dq has
+
+  static int64_t ceil(int64_t n, int64_t by) { return (n + by - 1) / by; }
+  static Plan plan(const attest_problem& problem) {
+    const attest_softmax_params& p = impls::softmax_params(problem);
+    const impls::BackwardKernel& kernel = impls::backward_kernel();
+    const impls::BackwardTiling tiling = kernel.tiling(p.head_dim, p.head_dim_v);
+    Plan work;
+    work.group = p.num_heads / p.num_kv_heads;
+    work.block = tiling.queries;
+    work.blocks = ceil(p.seq_len_q, work.block);
+    work.tile_keys = tiling.tile_keys;
+    work.kv_heads = p.batch * p.num_kv_heads;
+    const int64_t fair = ceil(p.seq_len_kv * work.kv_heads, kLeastTasks);
+    work.part =
+        std::clamp(ceil(fair, tiling.tile_keys) * tiling.tile_keys, tiling.tile_keys, tiling.keys);
+    work.parts = ceil(p.seq_len_kv, work.part);
+    work.block_floats = kernel.block_floats(p.head_dim);
+    work.scratch_bytes = kernel.scratch_bytes(p.head_dim, p.head_dim_v);
+    const int64_t heads = work.kv_heads * work.group;
+    const auto after = [](size_t at, int64_t count, size_t bytes) {
+      return (at + static_cast<size_t>(count) * bytes + 255) / 256 * 256;
+    };
+    work.delta_at = after(0, heads * work.blocks * work.block_floats, sizeof(float));
+    work.turn_at = after(work.delta_at, heads * p.seq_len_q, sizeof(float));
+    work.scratch_at = after(work.turn_at, heads * work.blocks, sizeof(Turn));
+    work.workspace_bytes =
+        work.scratch_at + static_cast<size_t>(problem.threads) * work.scratch_bytes;
+    return work;
+  }
+
+  static const char* query(const attest_problem& problem, attest_support& support) {
+    if (const char* reason = impls::why_not(problem)) return reason;
+    for (const int role : {ATTEST_DO, ATTEST_DQ, ATTEST_DK, ATTEST_DV}) {
+      const attest_tensor& t = problem.tensor[role];
+      if (t.dim[3] > 1 && t.stride[3] != 1)
+        return "the elements of a row of DO, DQ, DK or DV are not contiguous";
+    }
+    const Plan work = plan(problem);
+    support.stage[ATTEST_SOFTMAX_BACKWARD_PROBABILITY].rel_error = impls::kExp2Error;
+    // Over keys: within a tile, over the tiles of a part, over parts. Over queries: within a block,
+    // then over blocks and heads.
+    support.sum_chain = std::max(work.tile_keys + work.part / work.tile_keys + work.parts,
+                                 work.block + work.blocks * work.group);
+    support.workspace_bytes = work.workspace_bytes;
+    return nullptr;
+  }
+
+  BackwardSlice slice(void* const* data, int64_t b, int64_t h) const {
+    const attest_softmax_params& p = impls::softmax_params(problem);
+    const attest_tensor* const t = problem.tensor;
+    const int64_t kv_head = h / (p.num_heads / p.num_kv_heads),
+                  size = t[ATTEST_Q].dtype == ATTEST_F32 ? 4 : 2;
+    const auto at = [&](int role, int64_t head) {
+      return static_cast<char*>(data[role]) +
+             (b * t[role].stride[0] + head * t[role].stride[1]) * size;
+    };
+    BackwardSlice s;
+    static_cast<impls::Slice&>(s) =
+        impls::softmax_slice(problem, data, b, h, impls::lengths(problem, data, b));
+    s.d_o = at(ATTEST_DO, h);
+    s.dq = at(ATTEST_DQ, h);
+    s.dk = at(ATTEST_DK, kv_head);
+    s.dv = at(ATTEST_DV, kv_head);
+    s.do_stride = t[ATTEST_DO].stride[2];
+    s.dq_stride = t[ATTEST_DQ].stride[2];
+    s.dk_stride = t[ATTEST_DK].stride[2];
+    s.dv_stride = t[ATTEST_DV].stride[2];
+    return s;
+  }
+
+  /// One run: the plan and its memory.
+  struct Run {
+    const FlashBackwardCpu& of;
+    const Plan work;
+    void* const* const data;
+    float *const sums, *const delta;
+    Turn* const turns;
+    char* const scratches;
+    const impls::BackwardKernel& kernel = impls::backward_kernel();
+    std::atomic<int64_t> next_task{0};
+
+    Run(const FlashBackwardCpu& impl, void* const* tensors, void* workspace)
+        : of(impl),
+          work(plan(impl.problem)),
+          data(tensors),
+          sums(static_cast<float*>(workspace)),
+          delta(reinterpret_cast<float*>(static_cast<char*>(workspace) + work.delta_at)),
+          turns(reinterpret_cast<Turn*>(static_cast<char*>(workspace) + work.turn_at)),
+          scratches(static_cast<char*>(workspace) + work.scratch_at) {}
+
+    const attest_softmax_params& p() const { return impls::softmax_params(of.problem); }
+    Range block(int64_t n) const {
+      return {n * work.block, std::min((n + 1) * work.block, p().seq_len_q)};
+    }
+    /// The parts that some query of a block sees.
+    Range parts(const BackwardSlice& s, Range queries) const {
+      const Range keys = impls::window_keys(s, queries.begin, queries.end - 1, {0, p().seq_len_kv});
+      if (keys.begin >= keys.end) return {0, 0};
+      return {keys.begin / work.part, ceil(keys.end, work.part)};
+    }
+
+    /// Of block n, counted through all heads: delta, and dq = 0 where no key is seen.
+    template <class T>
+    void prepare(int64_t n) const {
+      const int64_t head = n / work.blocks;
+      const Range queries = block(n % work.blocks);
+      const BackwardSlice s = of.slice(data, head / p().num_heads, head % p().num_heads);
+      new (turns + n) Turn(0);
+      const Range seen = parts(s, queries);
+      if (seen.begin < seen.end)
+        return kernel.write_delta(s, queries, delta + head * p().seq_len_q);
+      for (int64_t i = queries.begin; i < queries.end; ++i)
+        std::memset(static_cast<T*>(s.dq) + i * s.dq_stride, 0,
+                    static_cast<size_t>(p().head_dim) * sizeof(T));
+    }
+
+    /// Adds the part's dq of block n to the sum when those before it have done so. The last one
+    /// writes it out. Their tasks were taken before, so that they do not wait for this one.
+    void join(const BackwardSlice& s, int64_t n, int64_t part, Range seen, void* scratch) const {
+      Turn& turn = turns[n];
+      const auto mine = static_cast<int32_t>(part - seen.begin);
+      while (turn.load(std::memory_order_acquire) != mine) std::this_thread::yield();
+      float* const sum = sums + n * work.block_floats;
+      kernel.join_queries(s, mine == 0, sum, scratch);
+      if (part == seen.end - 1) kernel.write_queries(s, block(n % work.blocks), sum, scratch);
+      turn.store(mine + 1, std::memory_order_release);
+    }
+
+    // Neighbouring tasks are of different heads, so that they rarely wait for one another.
+    void do_task(int64_t task, void* scratch) const {
+      const int64_t kv_head = task % work.kv_heads, part = task / work.kv_heads,
+                    b = kv_head / p().num_kv_heads, first = kv_head % p().num_kv_heads * work.group;
+      const Range keys{part * work.part, std::min((part + 1) * work.part, p().seq_len_kv)};
+      const BackwardSlice of_keys = of.slice(data, b, first);
+      kernel.begin_keys(of_keys, keys, scratch);
+      for (int64_t h = first; h < first + work.group; ++h) {
+        const BackwardSlice s = of.slice(data, b, h);
+        const int64_t head = b * p().num_heads + h;
+        for (int64_t n = 0; n < work.blocks; ++n) {
+          const Range seen = parts(s, block(n));
+          if (part < seen.begin || part >= seen.end) continue;
+          kernel.add_queries(s, block(n), keys, delta + head * p().seq_len_q, scratch);
+          join(s, head * work.blocks + n, part, seen, scratch);
+        }
+      }
+      kernel.end_keys(of_keys, keys, scratch);
+    }
+  };
+
+  template <class T>
+  void run(void* const* data, void* workspace, void* /*stream*/) const {
+    Run run(*this, data, workspace);
+    const int64_t blocks = run.work.kv_heads * run.work.group * run.work.blocks;
+#pragma omp parallel num_threads(problem.threads)
+    {
+#pragma omp for schedule(static)
+      for (int64_t n = 0; n < blocks; ++n) run.prepare<T>(n);
+      void* const scratch =
+          run.scratches + static_cast<size_t>(omp_get_thread_num()) * run.work.scratch_bytes;
+      // In ascending order: a task waits for earlier ones alone.
+      for (int64_t task; (task = run.next_task++) < run.work.tasks();) run.do_task(task, scratch);
+    }
+  }
+};
+
+}  // namespace
+
+ATTEST_PLUGIN(attest::table<FlashBackwardCpu>())

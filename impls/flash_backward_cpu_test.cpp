@@ -1,0 +1,85 @@
+// flash_backward_cpu against float64 by definition: random problems of small odd sizes with every
+// feature and element type, on every instruction set that this machine has; what is hidden; and the
+// same bits from any number of threads.
+#include <gtest/gtest.h>
+
+#include "simd/sweep.hpp"
+#include "simd/trial.hpp"
+
+namespace {
+
+using trial::Random, trial::Tensor, trial::Trial;
+
+/// `finite`: else some elements of Q, K, V and dO are NaN.
+Trial make_trial(uint64_t seed, bool finite) {
+  Random r{std::mt19937_64(seed)};
+  Trial t;
+  t.operation = ATTEST_SOFTMAX_BACKWARD;
+  trial::set_heads(t, r);
+  attest_softmax_params& p = t.softmax();
+  p.softcap = 0;
+  t.features &= ~uint64_t{ATTEST_WITH_SOFTCAP};
+  p.head_dim = std::min<int64_t>(p.head_dim, 200),
+  p.head_dim_v = std::min<int64_t>(p.head_dim_v, 88);
+  if (p.head_dim != p.head_dim_v) t.features |= ATTEST_WITH_HEAD_DIM_V;
+  p.seq_len_q = r.chance(10) ? 1 : r.upto(r.chance(20) ? 220 : 60);
+  p.seq_len_kv = r.chance(10) ? 1 : r.upto(r.chance(20) ? 300 : 70);
+  if (r.chance(60)) trial::set_band(t, r);
+  const bool strided = r.chance(25);
+  if (strided) t.features |= ATTEST_WITH_STRIDES;
+  const int32_t dtype = r.pick<int32_t>({ATTEST_F32, ATTEST_F16, ATTEST_BF16});
+  for (const int role :
+       {ATTEST_Q, ATTEST_K, ATTEST_V, ATTEST_O, ATTEST_DO, ATTEST_DQ, ATTEST_DK, ATTEST_DV}) {
+    const bool of_keys =
+                   role == ATTEST_K || role == ATTEST_V || role == ATTEST_DK || role == ATTEST_DV,
+               wide =
+                   role == ATTEST_Q || role == ATTEST_K || role == ATTEST_DQ || role == ATTEST_DK;
+    t.tensor[role] =
+        trial::make(dtype,
+                    {p.batch, of_keys ? p.num_kv_heads : p.num_heads,
+                     of_keys ? p.seq_len_kv : p.seq_len_q, wide ? p.head_dim : p.head_dim_v},
+                    strided ? r.upto(5) : 0);
+  }
+  t.tensor[ATTEST_LSE] = trial::make(ATTEST_F32, {p.batch, p.num_heads, p.seq_len_q});
+  for (const int role : {ATTEST_Q, ATTEST_K, ATTEST_V, ATTEST_DO}) {
+    Tensor& x = t.tensor[role];
+    trial::randomize(x, r.engine, role == ATTEST_Q ? r.pick({0.0, 1.0, 1.0, 4.0}) : 1);
+    const auto elements = static_cast<int64_t>(x.elements());
+    for (int64_t n = 0; !finite && n < r.upto(3); ++n) x.set(r.upto(elements) - 1, std::nan(""));
+  }
+  if (r.chance(25)) trial::add_pair_tensor(t, r, ATTEST_BIAS);
+  if (r.chance(finite ? 25 : 60)) trial::add_pair_tensor(t, r, ATTEST_MASK);
+  trial::write_forward(t);
+  return t;
+}
+
+TEST(FlashBackwardCpu, MatchesDefinition) {
+  trial::sweep(
+      "flash_backward_cpu", 36, [](uint64_t seed) { return make_trial(seed, true); },
+      trial::judge_backward);
+}
+
+// A row that has NaN spoils what it is seen by, and nothing else.
+TEST(FlashBackwardCpu, NothingHiddenLeaks) {
+  trial::sweep(
+      "flash_backward_cpu", 36, [](uint64_t seed) { return make_trial(seed, false); },
+      trial::judge_backward);
+}
+
+// The parts of the keys are added to dQ in their order.
+TEST(FlashBackwardCpu, GivesTheSameBitsFromAnyNumberOfThreads) {
+  const attest_impl* const impl = trial::load("flash_backward_cpu");
+  ASSERT_NE(impl, nullptr);
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    Trial one = make_trial(seed, true);
+    one.threads = 1;
+    Trial many = one;
+    many.threads = 5;
+    ASSERT_EQ(trial::execute(*impl, one).status, ATTEST_OK);
+    ASSERT_EQ(trial::execute(*impl, many).status, ATTEST_OK);
+    for (const int role : {ATTEST_DQ, ATTEST_DK, ATTEST_DV})
+      EXPECT_EQ(one.tensor[role].bytes, many.tensor[role].bytes) << seed << " " << role;
+  }
+}
+
+}  // namespace
