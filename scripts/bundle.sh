@@ -9,17 +9,18 @@
 #   scripts/bundle.sh --from BUILD -o FOLDER   from a build tree that is there already
 #   scripts/bundle.sh --no-sanitizer           without compute-sanitizer, which takes 40 MiB
 # On that machine: FOLDER/scripts/device.sh; on a Jetson board: FOLDER/scripts/orin.sh
-# Exit codes: 0; 1 if the bundle is larger than 60 MiB, needs a glibc newer than 2.39 (built on
-# x86-64 for Orin: a glibc or libstdc++ newer than that of Ubuntu 22.04), or does not start; 3 if a
-# bundle for Orin lacks implementations for its GPU, which are named; 4 if set-up or build fails, or
-# if what it needs for the board is not available, which is named; 64 for wrong arguments.
+# Exit codes: 0; 1 if the bundle is larger than 60 MiB, needs a glibc newer than 2.39 (for Orin: a
+# glibc or libstdc++ newer than that of Ubuntu 24.04), needs a library that it has not, or does not
+# start; 3 if a bundle for Orin lacks implementations for its GPU, which are named; 4 if set-up or
+# build fails, or if what it needs for the board is not available, which is named; 64 for wrong
+# arguments.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 . "$root/scripts/steps.sh"
 . "$root/scripts/symbols.sh"
-architecture=90a target= build= folder= with_sanitizer=yes
+architecture= target= build= folder= with_sanitizer=yes
 packages=$root/build/cuda-packages
-most_mib=60 limits=(GLIBC_2.39)
+most_mib=60 limits=("${ubuntu_24_04[0]}")
 while (($#)); do
   case $1 in
     --arch | --target | --from | -o)
@@ -45,11 +46,15 @@ done
 folder=${folder:-$root/build/bundle${target:+-$target}}
 cross=
 if [[ $target == orin ]]; then
-  architecture=87
-  if [[ $(uname -m) != aarch64 ]]; then
-    cross=yes limits=("${ubuntu_22_04[@]}")
+  if [[ $architecture ]]; then
+    echo "bundle.sh: --arch goes with another machine than --target orin, whose GPU is 87" >&2
+    exit 64
   fi
+  # JetPack 7.2 stands on Ubuntu 24.04. Libraries of g++ are the board's own.
+  architecture=87 limits=("${ubuntu_24_04[@]}")
+  if [[ $(uname -m) != aarch64 ]]; then cross=yes; fi
 fi
+architecture=${architecture:-90a}
 if jetpack_is_old >&2; then exit 4; fi
 
 marker=$folder/.attest-bundle
@@ -85,8 +90,6 @@ if [[ -z $build ]]; then
     }
     options+=(--toolchain "$root/harness/cmake/aarch64.cmake" -DATTEST_WITH_ONNX=OFF
       -DATTEST_WITH_ONEDNN=OFF)
-    # The compiler that JetPack 6 has, too.
-    if command -v aarch64-linux-gnu-g++-11 >/dev/null; then options+=(-DATTEST_AARCH64_GCC=-11); fi
   fi
   (cd "$root" && cmake --preset release -B "$build" -DATTEST_TESTS=OFF -DATTEST_CUDA=on \
     "${options[@]}") || exit 4
@@ -137,6 +140,13 @@ for limit in "${limits[@]}"; do
     exit 1
   fi
 done
+# Where it is tried below, other libraries than those of the bundle may be found.
+mapfile -t files < <(find "$folder"/{bin,lib*} -type f)
+missing=$(lacking "$(find "$folder" -type d -path '*/attest/bundled')" "${files[@]}")
+if [[ $missing ]]; then
+  echo "bundle.sh: the bundle has not all libraries: ${missing//$'\n'/, }" >&2
+  exit 1
+fi
 if [[ -z $target ]]; then exit 0; fi
 run=()
 if [[ $cross ]]; then run=("$root/build/arm64/run"); fi

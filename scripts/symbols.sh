@@ -1,10 +1,13 @@
-# The versions of glibc's and libstdc++'s symbols that programs and libraries need. It is sourced.
+# What programs and libraries need of a machine: versions of the symbols of glibc and libstdc++, and
+# libraries. It is sourced. Files of another processor are read too.
 
-# The newest that Ubuntu 22.04 has, on which JetPack 6 stands.
-ubuntu_22_04=(GLIBC_2.35 GLIBCXX_3.4.30)
+# The newest symbols that Ubuntu 22.04 has, on which JetPack 6 stands; and 24.04, with JetPack 7.2.
+# shellcheck disable=SC2034
+ubuntu_22_04=(GLIBC_2.35 GLIBCXX_3.4.30 CXXABI_1.3.13) \
+  ubuntu_24_04=(GLIBC_2.39 GLIBCXX_3.4.33 CXXABI_1.3.15)
 
-# newest_symbol KIND FILE...: e.g. GLIBC_2.34, where KIND is GLIBC or GLIBCXX; nothing if the files
-# need none. Files of another processor are read too.
+# newest_symbol KIND FILE...: e.g. GLIBC_2.34, where KIND is GLIBC, GLIBCXX or CXXABI; nothing if
+# the files need none.
 newest_symbol() {
   local kind=$1
   shift
@@ -18,4 +21,17 @@ newer_than() {
   local needs
   needs=$(newest_symbol "${1%%_*}" "${@:2}")
   [[ $(printf '%s\n' "$needs" "$1" | sort -V | tail -1) != "$1" ]] && echo "$needs"
+}
+
+# lacking FOLDER FILE...: lines "FILE needs LIBRARY" for each library that a file needs, and that is
+# neither in FOLDER nor one of glibc's and g++'s, which every machine has.
+lacking() {
+  local folder=$1 file library
+  shift
+  for file; do
+    for library in $(objdump -p "$file" 2>/dev/null | awk '$1 == "NEEDED" { print $2 }'); do
+      [[ $library =~ ^(lib(c|m|mvec|dl|pthread|rt|resolv|stdc[+][+]|gcc_s)|ld-linux.*)[.]so ||
+        -e $folder/$library ]] || echo "${file##*/} needs $library"
+    done
+  done
 }

@@ -1,9 +1,16 @@
 # Toolchain of the preset aarch64: a cross build for 64-bit Arm with what scripts/aarch64.sh sets
-# up. -march is that of a Jetson Orin's Cortex-A78AE.
+# up. -march is that of a Jetson Orin's Cortex-A78AE. The compiler is g++ 11 where it is there, the
+# oldest that a supported JetPack has.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
-set(ATTEST_AARCH64_GCC "" CACHE STRING "behind the compilers' names, e.g. -11")
+find_program(ATTEST_AARCH64_GCC_11 aarch64-linux-gnu-g++-11)
+mark_as_advanced(ATTEST_AARCH64_GCC_11)
+if(ATTEST_AARCH64_GCC_11)
+  set(ATTEST_AARCH64_GCC -11 CACHE STRING "behind the compilers' names")
+else()
+  set(ATTEST_AARCH64_GCC "" CACHE STRING "behind the compilers' names")
+endif()
 list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES ATTEST_AARCH64_GCC)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc${ATTEST_AARCH64_GCC})
 set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++${ATTEST_AARCH64_GCC})
@@ -11,6 +18,10 @@ set(CMAKE_C_FLAGS_INIT -march=armv8.2-a+fp16+dotprod)
 set(CMAKE_CXX_FLAGS_INIT -march=armv8.2-a+fp16+dotprod)
 
 get_filename_component(ATTEST_ARM64 ${CMAKE_CURRENT_LIST_DIR}/../../build/arm64 ABSOLUTE)
+# CMake cuts flags of nvcc, and what pkg-config says of this folder, at blanks.
+if(ATTEST_ARM64 MATCHES " ")
+  message(FATAL_ERROR "a cross build needs a path without blanks: ${ATTEST_ARM64}")
+endif()
 if(NOT EXISTS ${ATTEST_ARM64}/fetched)
   message(FATAL_ERROR "${ATTEST_ARM64} is not there: scripts/aarch64.sh sets it up")
 endif()

@@ -40,15 +40,20 @@ case $1 in
       >"$2/CMakeFiles/3/CMakeCUDACompiler.cmake" ;;
   --install)
     for folder; do :; done
-    mkdir -p "$folder"/{bin,lib/attest/plugins}
+    mkdir -p "$folder"/{bin,lib/attest/{bundled,plugins}}
+    touch "$folder/lib/attest/bundled/libz.so.1"
     printf "#!/bin/sh\nexit 0\n" >"$folder/bin/attest"
     chmod +x "$folder/bin/attest"
     for name in $(cat "$WORK/plugins"); do touch "$folder/lib/attest/plugins/$name.so"; done ;;
 esac'
 stand_in build/arm64/run '[[ -e $WORK/harmed ]] && echo "not for this machine" && exit 1
 [[ ${1##*/} == attest && $2 == --version ]]'
-stand_in "$work/bin/objdump" 'echo "0 DF *UND* 0 (${NEEDS:-GLIBC_2.35}) f"
-echo "0 DF *UND* 0 (GLIBCXX_3.4.30) g"; echo "0 g DF .text 0 GLIBC_2.99 defined_here"'
+stand_in "$work/bin/objdump" 'if [[ $1 == -p ]]; then
+  printf "  NEEDED   %s\n" libz.so.1 "libstdc++.so.6" libc.so.6 ld-linux-aarch64.so.1 $LIBRARY
+  exit
+fi
+echo "0 DF *UND* 0 (${NEEDS:-GLIBC_2.35}) f"; echo "0 DF *UND* 0 (GLIBCXX_3.4.30) g"
+echo "0 DF *UND* 0 (CXXABI_1.3.13) h"; echo "0 g DF .text 0 GLIBC_2.99 defined_here"'
 all='naive_cuda flash_cuda window_cuda linear_cuda cublas_cuda cudnn_cuda'
 echo "$all" >"$work/plugins"
 
@@ -77,8 +82,12 @@ echo "$all" >"$work/plugins"
 touch "$work/harmed"
 expect "attest does not start" 1 'attest --version: not for this machine' --target orin
 rm "$work/harmed"
-NEEDS=GLIBC_2.36 expect "glibc" 1 'needs GLIBC_2.36, and GLIBC_2.35 is the newest' --target orin
-NEEDS=GLIBCXX_3.4.31 expect "libstdc" 1 'needs GLIBCXX_3.4.31, and GLIBCXX_3.4.30' --target orin
+# JetPack 7.2 stands on Ubuntu 24.04.
+NEEDS=GLIBC_2.40 expect "glibc" 1 'needs GLIBC_2.40, and GLIBC_2.39 is the newest' --target orin
+NEEDS=GLIBCXX_3.4.34 expect "libstdc" 1 'needs GLIBCXX_3.4.34, and GLIBCXX_3.4.33' --target orin
+NEEDS=CXXABI_1.3.16 expect "its ABI" 1 'needs CXXABI_1.3.16, and CXXABI_1.3.15' --target orin
+LIBRARY=libfmt.so.9 expect "a library" 1 'has not all libraries: attest needs libfmt.so.9' \
+  --target orin
 CUDA=12.6 expect "CUDA 12" 4 'missing: libcudart_static.a and libcudadevrt.a of CUDA 12.6' \
   --target orin
 rm -r build/cuda-packages-arm64
@@ -92,5 +101,6 @@ if [[ -e build/cuda-packages-arm64 ]] || grep -q toolchain "$work/called"; then
   exit 1
 fi
 expect "an unknown target" 64 'orin is known' --target thor
+expect "two architectures" 64 'another machine than --target orin' --target orin --arch 90a
 echo '# R35 (release), REVISION: 4.1' >"$work/machine/etc/nv_tegra_release"
 expect "JetPack 5" 4 'JetPack 5 or older \(R35\) is not supported: .*install JetPack 6'

@@ -39,6 +39,14 @@ for program in "$work"/bundle/bin/attest "$work"/bundle/libexec/attest/attest-wo
 done
 clean "$work/bundle/bin/attest" run smoke --impl naive --dtype f32 --judge-only >/dev/null
 
+# Each library that is packed is missed where it is not.
+. "$source/scripts/symbols.sh"
+bundled=$(find "$work/bundle" -type d -path '*/attest/bundled')
+mapfile -t files < <(find "$work"/bundle/{bin,lib*} -type f)
+[[ -z $(lacking "$bundled" "${files[@]}") ]] || die "it lacks libraries, and bundle.sh says nothing"
+[[ $(lacking "$work/elsewhere" "${files[@]}") == *"attest needs libxxhash.so"* ]] ||
+  die "a library that is missing is not missed"
+
 # A folder that is not a bundle is not overwritten, not even an installation.
 mkdir -p taken/bin && touch taken/bin/attest
 if "$source/scripts/bundle.sh" --from "$build" --no-sanitizer -o "$PWD/taken" 2>said; then
