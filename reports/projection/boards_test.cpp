@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <set>
 #include <utility>
+#include <vector>
 
 namespace attest::reports {
 namespace {
@@ -64,6 +65,40 @@ TEST(Boards, HaveTheFiguresOfTheirModules) {
     EXPECT_EQ(most.memory_mhz, module->memory_mhz) << module->part;
     EXPECT_EQ(most.cpu_mhz, module->cpu_mhz) << module->part;
   }
+}
+
+/// Runs of a whole model in a second, as published for two boards.
+struct Published {
+  const char *model, *from, *to;
+  double from_hz, to_hz;
+};
+
+// Products take most of the time of these models. So the time on one board should follow from that
+// on another by the peaks of both. Where no power mode was published, the largest is taken.
+// Sources: MLPerf Inference 3.1, results of NVIDIA; NVIDIA's figures of the Super modes of
+// JetPack 6.2; README of github.com/NVIDIA-AI-IOT/nanosam.
+TEST(Boards, PeaksExplainPublishedTimesOfWholeModels) {
+  const auto peak = [](const char* board) {
+    const BoardMode& mode = *find_board_mode(board);
+    return mode.multiprocessors * mode.gpu_mhz;
+  };
+  const char *agx64 = "orin-agx64-maxn", *nx16 = "orin-nx16-maxn", *nano8 = "orin-nano8-15w",
+             *nano8_super = "orin-nano8-maxn-super";
+  std::vector<double> ratios;  // published time / projected time
+  for (const Published& one : {Published{"BERT, offline", agx64, nx16, 553.7, 194.5},
+                               {"BERT, single stream", agx64, nx16, 1e3 / 5.70, 1e3 / 14.49},
+                               {"ViT-B/16", nano8, nano8_super, 98, 158},
+                               {"DINOv2-B/14", nano8, nano8_super, 75, 126},
+                               {"MobileSAM", nano8, agx64, 6.85, 25.7},
+                               {"NanoSAM", nano8, agx64, 37, 124}}) {
+    const double projected_hz = one.from_hz * peak(one.to) / peak(one.from);
+    ratios.push_back(projected_hz / one.to_hz);
+    EXPECT_GT(ratios.back(), 0.85) << one.model << " from " << one.from << " to " << one.to;
+    EXPECT_LT(ratios.back(), 1.3) << one.model << " from " << one.from << " to " << one.to;
+  }
+  // As reports/README.md says.
+  EXPECT_NEAR(std::ranges::min(ratios), 0.90, 5e-3);
+  EXPECT_NEAR(std::ranges::max(ratios), 1.24, 5e-3);
 }
 
 }  // namespace
