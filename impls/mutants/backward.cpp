@@ -33,6 +33,12 @@ enum class Bug {
   kProductF16,
   kDeltaF16,
   kSumF16,
+  kBiasOfNextKey,
+  kDeltaOff,
+  kValuesCut,
+  kGradientCut,
+  kThirdSequence,
+  kFourthHead,
   kCount
 };
 
@@ -60,11 +66,18 @@ constexpr Description kDescriptions[] = {
     {"backward_product_f16", "rounds p and ds to f16, undeclared"},
     {"backward_delta_f16", "rounds delta to f16, undeclared"},
     {"backward_sum_f16", "sums dv in f16, undeclared"},
+    {"backward_bias_of_next_key", "each pair has the bias of the next key"},
+    {"backward_delta_off", "delta is a millionth too large"},
+    {"backward_values_cut", "values beyond 8 are cut to it"},
+    {"backward_gradient_cut", "elements of dO beyond 10 are cut to it"},
+    {"backward_third_sequence", "the last key is lost from the third sequence of a batch on"},
+    {"backward_fourth_head", "the last key is lost from the fourth key head on"},
 };
 constexpr size_t kBugs = sizeof kDescriptions / sizeof *kDescriptions;
 static_assert(kBugs == static_cast<size_t>(Bug::kCount));
 
 constexpr int64_t kTile = 16;
+constexpr float kDeltaFactor = 1.000001f, kMostValue = 8, kMostGradient = 10;
 constexpr float kHidden = -std::numeric_limits<float>::infinity();
 
 class Gradients {
@@ -121,8 +134,30 @@ class Gradients {
     if (is(Bug::kDeltaOfNextRow)) i = (i + 1) % a_.p.seq_len_q;
     float sum = 0;
     for (int64_t d = 0; d < a_.p.head_dim_v; ++d)
-      sum += static_cast<float>(a_.d_o(b, h, i, d)) * static_cast<float>(a_.o(b, h, i, d));
+      sum += d_o(b, h, i, d) * static_cast<float>(a_.o(b, h, i, d));
+    if (is(Bug::kDeltaOff)) return kDeltaFactor * sum;
     return is(Bug::kDeltaF16) ? mutants::rounded(sum, 11) : sum;
+  }
+
+  float d_o(int64_t b, int64_t h, int64_t i, int64_t d) const {
+    const float x = a_.d_o(b, h, i, d);
+    return is(Bug::kGradientCut) ? std::clamp(x, -kMostGradient, kMostGradient) : x;
+  }
+  float v(int64_t b, int64_t kv_head, int64_t j, int64_t d) const {
+    const float x = a_.v(b, kv_head, j, d);
+    return is(Bug::kValuesCut) ? std::clamp(x, -kMostValue, kMostValue) : x;
+  }
+  float logit_of(float dot, int64_t b, int64_t h, int64_t i, int64_t j) const {
+    float logit = a_.logit(dot, b, h, i, j);
+    if (is(Bug::kBiasOfNextKey) && a_.bias && logit != kHidden)
+      logit += static_cast<float>(a_.bias(b, h, i, (j + 1) % a_.p.seq_len_kv)) -
+               static_cast<float>(a_.bias(b, h, i, j));
+    return logit;
+  }
+  /// Whether the pairs of a key are left out.
+  bool loses(int64_t b, int64_t kv_head, int64_t j) const {
+    return j == a_.p.seq_len_kv - 1 &&
+           ((is(Bug::kThirdSequence) && b >= 2) || (is(Bug::kFourthHead) && kv_head >= 3));
   }
 
   void add_query(int64_t b, int64_t h, int64_t kv_head, int64_t i) const {
@@ -136,11 +171,9 @@ class Gradients {
       float dot = 0, gradient = 0;
       for (int64_t d = 0; d < p.head_dim; ++d)
         dot += static_cast<float>(a_.q(b, h, i, d)) * static_cast<float>(a_.k(b, kv_head, j, d));
-      for (int64_t d = 0; d < p.head_dim_v; ++d)
-        gradient +=
-            static_cast<float>(a_.d_o(b, h, i, d)) * static_cast<float>(a_.v(b, kv_head, j, d));
+      for (int64_t d = 0; d < p.head_dim_v; ++d) gradient += d_o(b, h, i, d) * v(b, kv_head, j, d);
       const bool in_band = j >= begin && j < end;
-      const float logit = in_band ? a_.logit(dot, b, h, i, j) : kHidden;
+      const float logit = in_band && !loses(b, kv_head, j) ? logit_of(dot, b, h, i, j) : kHidden;
       const bool unmasked = is(Bug::kMaskIgnoredInDv) && in_band && lse != kHidden,
                  unbanded = is(Bug::kBandIgnoredInDv) && !in_band && lse != kHidden;
       if (logit == kHidden && !is(Bug::kHiddenLeaks) && !unmasked && !unbanded) continue;
@@ -162,7 +195,7 @@ class Gradients {
       for (int64_t d = 0; d < p.head_dim_v && !is_tail; ++d) {
         if (is(Bug::kChannelTail) && d >= p.head_dim_v / kTile * kTile) break;
         float& sum = dv_[row * p.head_dim_v + d];
-        sum += weight * static_cast<float>(a_.d_o(b, h, i, d));
+        sum += weight * d_o(b, h, i, d);
         if (is(Bug::kSumF16)) sum = mutants::rounded(sum, 11);
       }
     }

@@ -35,6 +35,12 @@ Problem forward_problem(const Problem& problem);
 std::vector<std::string> fills(const Problem& problem);
 void fill(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own);
 
+/// Writes O and LSE of the other inputs, by definition, rounded to their dtypes: 0 and -inf where a
+/// query sees no key.
+void write_forward(const Problem& problem, const Tensors& tensors);
+/// Whether that takes some seconds at most.
+bool forward_is_cheap(const Problem& problem);
+
 /// The golden in float64: every row of dQ, dK and dV, or, where that takes too long, a sample of
 /// the rows of each head, and bounds of the others. Its memory grows with the tokens of one key
 /// head and of the query heads that read it.

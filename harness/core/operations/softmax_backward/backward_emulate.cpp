@@ -1,5 +1,5 @@
 // Honest gradients in any declared arithmetic, on a few rows: they are rounded exactly where the
-// declaration says.
+// declaration says, and exp errs by as much as is declared.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -118,8 +118,9 @@ class BackwardEmulator {
 
   Weights weights(Query at, int64_t j, double term) {
     const Known known = this->known(at);
-    const double p =
-        kept(std::exp(narrowed(logit(at, j, term) - known.lse, a_.probability)), a_.probability);
+    const double p = kept(std::exp(narrowed(logit(at, j, term) - known.lse, a_.probability)) *
+                              (1 + (backwards_ ? -a_.exp_error : a_.exp_error)),
+                          a_.probability);
     const double gradient = kept(dot(rows_.d_o(at), rows_.v(j), p_.head_dim_v), a_.score);
     const double ds = narrowed(p * narrowed(gradient - known.delta, a_.score), a_.score);
     return {kept(p, a_.product), kept(ds, a_.product)};

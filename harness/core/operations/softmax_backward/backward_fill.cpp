@@ -1,5 +1,6 @@
 // Inputs of the gradients: those of softmax, with O and LSE as its golden has them, and dO.
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -42,10 +43,14 @@ void edit_rows(const Tensor& tensor, const Change& change) {
 
 /// O and LSE of a codebook fill, by its closed form.
 void write_closed_form(const Problem& forward, const Fill& fill, const Tensors& tensors) {
+  std::atomic<bool> is_missing{false};  // no exception may leave a thread of the golden
   codebook_golden(forward, fill, tensors)->expect(SoftmaxArithmetic{}, [&](const Expected& chunk) {
     const Tensor& to = tensors[size_t(chunk.role)];
     const TensorSpec& spec = to.spec;
-    if (!chunk.value) throw Error("a row of O or LSE has no golden");
+    if (!chunk.value) {
+      is_missing = true;
+      return;
+    }
     for (size_t r = 0; r < chunk.rows.size(); ++r)
       for (int64_t c = 0; c < chunk.width; ++c)
         store(to.data, spec.dtype,
@@ -53,6 +58,7 @@ void write_closed_form(const Problem& forward, const Fill& fill, const Tensors& 
                   (chunk.leading < spec.rank ? c * spec.stride[chunk.leading] : 0),
               chunk.value[chunk.shared ? size_t(c) : r * size_t(chunk.width) + size_t(c)]);
   });
+  if (is_missing) throw Error("fill '" + fill.name + "': a row of O or LSE has no closed form");
 }
 
 /// The rows of one head of a tensor in float64, [tokens, channels].
@@ -83,8 +89,45 @@ double attend(std::vector<double>& logits, const double* v, std::vector<double>&
   return top + portable_log(total);
 }
 
-/// O and LSE of the inputs, rounded to their dtypes. Queries that see no key have 0 and -inf.
-void write_forward(const Problem& forward, const Tensors& tensors) {
+/// Writes NaN into keys that no query sees and into queries that see no key.
+void poison_hidden(const Problem& problem, const Tensors& tensors) {
+  const auto& p = problem.as<FillParams>();
+  const Geometry geometry(problem, tensors);
+  const int64_t group = p.num_heads / p.num_kv_heads;
+  std::vector<bool> key_seen(size_t(p.batch * p.num_kv_heads * p.seq_len_kv)),
+      query_sees(size_t(p.batch * p.num_heads * p.seq_len_q));
+  std::vector<double> terms;
+  for (int64_t b = 0; b < p.batch; ++b)
+    for (int64_t h = 0; h < p.num_heads; ++h)
+      for (int64_t i = 0; i < p.seq_len_q; ++i) {
+        const Interval keys = geometry.keys(b, i);
+        terms.assign(size_t(keys.size()), 0);
+        if (keys.size() > 0) geometry.add_pair_terms(b, h, i, keys, terms.data());
+        for (size_t n = 0; n < terms.size(); ++n) {
+          if (terms[n] == kHidden) continue;
+          key_seen[size_t((b * p.num_kv_heads + h / group) * p.seq_len_kv + keys.begin) + n] = true;
+          query_sees[size_t((b * p.num_heads + h) * p.seq_len_q + i)] = true;
+        }
+      }
+  const auto poison = [](const std::vector<bool>& counts) {
+    return [&counts](int64_t row, double x) {
+      return counts[size_t(row)] ? x : std::numeric_limits<double>::quiet_NaN();
+    };
+  };
+  for (const int32_t role : {ATTEST_K, ATTEST_V})
+    edit_rows(tensors[size_t(role)], poison(key_seen));
+  for (const int32_t role : {ATTEST_Q, ATTEST_DO})
+    edit_rows(tensors[size_t(role)], poison(query_sees));
+}
+
+}  // namespace
+
+bool forward_is_cheap(const Problem& problem) {
+  return softmax_operation().flops(forward_problem(problem)) <= kMostForward;
+}
+
+void write_forward(const Problem& problem, const Tensors& tensors) {
+  const Problem forward = forward_problem(problem);
   const auto& p = forward.as<FillParams>();
   const Geometry geometry(forward, tensors);
   const Tensor &to_o = tensors[ATTEST_O], &to_lse = tensors[ATTEST_LSE];
@@ -124,45 +167,12 @@ void write_forward(const Problem& forward, const Tensors& tensors) {
     }
 }
 
-/// Writes NaN into keys that no query sees and into queries that see no key.
-void poison_hidden(const Problem& problem, const Tensors& tensors) {
-  const auto& p = problem.as<FillParams>();
-  const Geometry geometry(problem, tensors);
-  const int64_t group = p.num_heads / p.num_kv_heads;
-  std::vector<bool> key_seen(size_t(p.batch * p.num_kv_heads * p.seq_len_kv)),
-      query_sees(size_t(p.batch * p.num_heads * p.seq_len_q));
-  std::vector<double> terms;
-  for (int64_t b = 0; b < p.batch; ++b)
-    for (int64_t h = 0; h < p.num_heads; ++h)
-      for (int64_t i = 0; i < p.seq_len_q; ++i) {
-        const Interval keys = geometry.keys(b, i);
-        terms.assign(size_t(keys.size()), 0);
-        if (keys.size() > 0) geometry.add_pair_terms(b, h, i, keys, terms.data());
-        for (size_t n = 0; n < terms.size(); ++n) {
-          if (terms[n] == kHidden) continue;
-          key_seen[size_t((b * p.num_kv_heads + h / group) * p.seq_len_kv + keys.begin) + n] = true;
-          query_sees[size_t((b * p.num_heads + h) * p.seq_len_q + i)] = true;
-        }
-      }
-  const auto poison = [](const std::vector<bool>& counts) {
-    return [&counts](int64_t row, double x) {
-      return counts[size_t(row)] ? x : std::numeric_limits<double>::quiet_NaN();
-    };
-  };
-  for (const int32_t role : {ATTEST_K, ATTEST_V})
-    edit_rows(tensors[size_t(role)], poison(key_seen));
-  for (const int32_t role : {ATTEST_Q, ATTEST_DO})
-    edit_rows(tensors[size_t(role)], poison(query_sees));
-}
-
-}  // namespace
-
 std::vector<std::string> fills(const Problem& problem) {
   const Problem forward = forward_problem(problem);
   std::vector<std::string> codebook;
   for (const char* name : {"codebook", "codebook_peaked"})
     if (has_closed_form(forward, {name})) codebook.emplace_back(name);
-  if (softmax_operation().flops(forward) > kMostForward && !codebook.empty()) return codebook;
+  if (!forward_is_cheap(problem) && !codebook.empty()) return codebook;
   std::vector<std::string> names{"random", "cancelling", "late"};
   if (may_hide(problem)) names.emplace_back("hidden");
   names.insert(names.end(), codebook.begin(), codebook.end());
@@ -192,10 +202,10 @@ void fill(const Problem& problem, const Fill& fill, const Tensors& tensors, bool
       return row % p.seq_len_kv >= p.seq_len_kv - (p.seq_len_kv + 7) / 8 ? x * double(kLateFactor)
                                                                          : x;
     });
-  if (softmax_operation().flops(forward) > kMostForward && has_closed_form(forward, of_forward))
+  if (!forward_is_cheap(problem) && has_closed_form(forward, of_forward))
     write_closed_form(forward, of_forward, tensors);
   else
-    write_forward(forward, tensors);
+    write_forward(problem, tensors);
   fill_normal(tensors[ATTEST_DO], random_bits(fill.seed, kGradientSeed), cancels ? kMeanDo : 0);
   if (!cancels)
     edit_rows(tensors[ATTEST_DO], [&](int64_t row, double x) {

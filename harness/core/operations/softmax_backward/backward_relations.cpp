@@ -12,10 +12,11 @@ using RelationParams = attest_softmax_params;
 
 constexpr double kValueFactor = 4;
 
-/// V and O times a power of two: dQ and dK are multiplied by it, and dV stays.
+/// V and O, or dO, times a power of two: the gradients are linear in both. dV has no V in it.
 class BackwardValueScale final : public SamePlaces {
  public:
-  using SamePlaces::SamePlaces;
+  BackwardValueScale(const Problem& problem, const Tensors& inputs, bool of_gradient)
+      : SamePlaces(problem, inputs), of_gradient_(of_gradient) {}
   std::string_view name() const override { return "value-scale"; }
   // In f16, do.v or a sum over queries may be too large.
   bool suits(const Arithmetic& arithmetic) const override {
@@ -27,24 +28,72 @@ class BackwardValueScale final : public SamePlaces {
 
  protected:
   void change(const Tensors& to) const override {
-    for (const int32_t role : {ATTEST_V, ATTEST_O}) {
-      const Tensor& x = to[size_t(role)];
-      for (int64_t n = 0; n < row_count(x.spec, 4); ++n) {
-        const int64_t at = row_offset(x.spec, 4, n);
-        store(x.data, x.spec.dtype, at, kValueFactor * load(x.data, x.spec.dtype, at));
-      }
+    if (of_gradient_) return scale(to[ATTEST_DO]);
+    scale(to[ATTEST_V]), scale(to[ATTEST_O]);
+  }
+  double factor(int32_t role) const override {
+    return role == ATTEST_DV && !of_gradient_ ? 1 : kValueFactor;
+  }
+
+ private:
+  static void scale(const Tensor& x) {
+    for (int64_t n = 0; n < row_count(x.spec, 4); ++n) {
+      const int64_t at = row_offset(x.spec, 4, n);
+      store(x.data, x.spec.dtype, at, kValueFactor * load(x.data, x.spec.dtype, at));
     }
   }
-  double factor(int32_t role) const override { return role == ATTEST_DV ? 1 : kValueFactor; }
+
+  bool of_gradient_;
 };
 
-/// A bound of the magnitudes of V, dQ and dK.
+/// The sum of ds over the keys of a row is 0. Where the last channel of K is 1, it is the last
+/// channel of dQ. That of Q is 0, so that the logits have nothing of it.
+class BackwardRowSum final : public Relation {
+ public:
+  BackwardRowSum(const Problem& problem, const Tensors& inputs)
+      : problems_{problem}, inputs_(inputs) {}
+  std::string_view name() const override { return "row-sum"; }
+  const std::vector<Problem>& problems() const override { return problems_; }
+  bool own_sigmas() const override { return true; }
+
+  void fill(size_t, const Tensors& to) const override {
+    for (const Role& role : problems_[0].operation->roles())
+      if (to[size_t(role.index)])
+        copy_elements(inputs_[size_t(role.index)], to[size_t(role.index)]);
+    set_last(to[ATTEST_K], 1), set_last(to[ATTEST_Q], 0);
+    write_forward(problems_[0], to);
+  }
+
+  void compare(const RelationRun&, std::span<const RelationRun> runs,
+               const Sink& sink) const override {
+    const TensorSpec& spec = problems_[0].tensor[ATTEST_DQ];
+    const double zero = 0;
+    for (int64_t row = 0; row < row_count(spec, 3); ++row) {
+      const int64_t at = (row + 1) * spec.dim[3] - 1;
+      double got = 0;
+      read_elements(runs[0].outputs[ATTEST_DQ], at, 1, &got);
+      sink({ATTEST_DQ, 4, at, {&zero, 1}, {&got, 1}, {runs[0].sigmas->at(ATTEST_DQ, at), 1}});
+    }
+  }
+
+ private:
+  static void set_last(const Tensor& x, double value) {
+    for (int64_t row = 0; row < row_count(x.spec, 3); ++row)
+      store(x.data, x.spec.dtype,
+            row_offset(x.spec, 3, row) + (x.spec.dim[3] - 1) * x.spec.stride[3], value);
+  }
+
+  std::vector<Problem> problems_;
+  Tensors inputs_;
+};
+
+/// A bound of the magnitudes of V, dO, dQ, dK and dV.
 double largest_gradient(const Problem& problem, const Tensors& inputs) {
   const auto& p = problem.as<RelationParams>();
   const double d_o = largest_value(inputs[ATTEST_DO]), v = largest_value(inputs[ATTEST_V]),
                slope = std::fabs(double(p.softmax_scale)) * 2 * d_o * v * double(p.head_dim_v),
                queries = double(p.seq_len_q * (p.num_heads / p.num_kv_heads));
-  return std::max({v, queries * slope * largest_value(inputs[ATTEST_Q]),
+  return std::max({v, queries * d_o, queries * slope * largest_value(inputs[ATTEST_Q]),
                    slope * largest_value(inputs[ATTEST_K])});
 }
 
@@ -77,11 +126,14 @@ std::vector<std::unique_ptr<Relation>> relations(const Problem& problem, const T
        [](RelationParams& larger) { larger.batch *= larger.batch == 1 ? 3 : 2; });
   more("head-repetition",
        [](RelationParams& larger) { larger.num_heads *= 2, larger.num_kv_heads *= 2; });
+  if (forward_is_cheap(problem)) list.push_back(std::make_unique<BackwardRowSum>(problem, inputs));
   const double largest = kValueFactor * largest_gradient(problem, inputs);
   const bool fits = std::ranges::all_of(
-      std::initializer_list<int32_t>{ATTEST_V, ATTEST_O, ATTEST_DQ, ATTEST_DK},
+      std::initializer_list<int32_t>{ATTEST_V, ATTEST_O, ATTEST_DO, ATTEST_DQ, ATTEST_DK,
+                                     ATTEST_DV},
       [&](int32_t role) { return largest < largest_finite(problem.tensor[size_t(role)].dtype); });
-  if (fits) list.push_back(std::make_unique<BackwardValueScale>(problem, inputs));
+  for (const bool of_gradient : {false, true})
+    if (fits) list.push_back(std::make_unique<BackwardValueScale>(problem, inputs, of_gradient));
   return list;
 }
 

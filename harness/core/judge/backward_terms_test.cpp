@@ -1,0 +1,227 @@
+// Every term of the sigma of gradients is needed and no larger than needed, as sigma_terms_test.cpp
+// has it for softmax.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <numeric>
+
+#include "core/judge/testing/emulated_outputs.hpp"
+#include "core/judge/testing/term_trial.hpp"
+#include "core/operations/softmax_backward/backward_terms.hpp"
+#include "core/operations/softmax_backward/testing/backward_cases.hpp"
+
+namespace attest::core::backward {
+namespace {
+
+using testing::BackwardCase, testing::BackwardShape, testing::Edit;
+
+/// Inputs: those of "random" with Q, K, V, dO and the bias changed. No row of dO is 0.
+struct Made {
+  BackwardShape shape;
+  bool is_flat = false;  // Q is so small that all probabilities are nearly equal
+  DType dtype = ATTEST_F32;
+  Edit q = {}, k = {}, v = {}, d_o = {}, bias = {};
+};
+
+struct TermCase {
+  Term term;
+  const char* name;
+  const char* honest;  // the kernel that needs the term
+  BackwardArithmetic arithmetic;
+  int kernel;      // of Operation::emulate
+  int32_t output;  // the gradient that has the bug
+  Made made;
+};
+void PrintTo(const TermCase& c, std::ostream* out) { *out << c.name << ": " << c.honest; }
+
+double tiny(int64_t, int64_t, double x) { return 1e-4 * x; }
+
+BackwardCase inputs(const Made& m) {
+  BackwardCase c(m.shape, m.dtype, {"cancelling", 1});
+  const auto change = [&](int32_t role, const Edit& edit) {
+    if (edit) testing::edit(c, role, edit);
+  };
+  change(ATTEST_Q, m.is_flat ? Edit(tiny) : m.q), change(ATTEST_K, m.k),
+      change(ATTEST_BIAS, m.bias);
+  // "cancelling" adds 8 to V and 2 to dO.
+  change(ATTEST_V, m.v ? m.v : [](int64_t, int64_t, double x) { return x - 8; });
+  change(ATTEST_DO, m.d_o ? m.d_o : [](int64_t, int64_t, double x) { return x - 2; });
+  write_forward(c.problem, c.tensors);
+  return c;
+}
+
+double ones(int64_t, int64_t, double) { return 1; }
+double near_one(int64_t, int64_t, double x) { return 1 + 0.1 * (x - 2); }
+
+std::vector<TermCase> term_cases() {
+  using T = Term;
+  // Every other key has nearly all of the weight: a bias of `low` for those between. Four queries
+  // see a key.
+  const auto dominated = [](double low) {
+    return Made{
+        .shape = {.seq_len_q = 200, .window_left = 3, .window_right = 0, .bias = {1, 1, 1, 200}},
+        .is_flat = true,
+        .d_o = near_one,
+        .bias = [low](int64_t, int64_t j, double) { return j % 2 ? low : 0; }};
+  };
+  return {
+      {T::kOutput,
+       "output",
+       "stores dv in f16",
+       {.output = ATTEST_F16},
+       0,
+       ATTEST_DV,
+       {.shape = {.seq_len_q = 100}, .dtype = ATTEST_F16, .d_o = near_one}},
+      {T::kSmallOutput,
+       "small_output",
+       "stores dv near 2^-19 in f16",
+       {.output = ATTEST_F16},
+       0,
+       ATTEST_DV,
+       {.shape = {.seq_len_q = 100},
+        .dtype = ATTEST_F16,
+        .d_o = [](int64_t, int64_t, double x) { return (x - 2) * 0x1p-16; }}},
+      {T::kScore,
+       "score",
+       "scores in bf16",
+       {.score = ATTEST_BF16},
+       0,
+       ATTEST_DV,
+       {.shape = {.seq_len_q = 100}}},
+      {T::kArgument,
+       "argument",
+       "logit - lse of some -33 in f32, scores in f64",
+       {.score = ATTEST_F64},
+       0,
+       ATTEST_DV,
+       dominated(-33)},
+      {T::kProbability,
+       "probability",
+       "p in bf16",
+       {.probability = ATTEST_BF16},
+       0,
+       ATTEST_DV,
+       {.shape = {.seq_len_q = 100}}},
+      {T::kExp,
+       "exp",
+       "an exp that is 0.1 % too large",
+       {.exp_error = 1e-3},
+       0,
+       ATTEST_DV,
+       {.shape = {.seq_len_q = 100}, .d_o = near_one}},
+      {T::kDot,
+       "dot",
+       "do.v in bf16, delta is 0",
+       {.score = ATTEST_BF16},
+       0,
+       ATTEST_DQ,
+       {.shape = {.seq_len_q = 100, .seq_len_kv = 120},
+        .is_flat = true,
+        .v = [last = std::vector<double>(8)](
+                 int64_t j, int64_t c,
+                 double x) mutable { return last[size_t(c)] = j % 2 ? -last[size_t(c)] : x - 8; }}},
+      {T::kDelta,
+       "delta",
+       "delta in bf16, do.v is a whole number",
+       {.score = ATTEST_BF16},
+       0,
+       ATTEST_DQ,
+       {.shape = {.seq_len_q = 120, .head_dim_v = 1, .window_right = 1},
+        .is_flat = true,
+        .k = [](int64_t, int64_t, double x) { return 1 + 0.1 * x; },
+        .v = [](int64_t j, int64_t, double) { return double(j * j % 7); },
+        .d_o = ones}},
+      {T::kGivenO,
+       "given_o",
+       "O as bf16, delta from p and do.v",
+       {},
+       1,
+       ATTEST_DQ,
+       {.shape = {.seq_len_q = 100, .o_dtype = ATTEST_BF16},
+        .k = [](int64_t, int64_t, double x) { return 1 + 0.1 * x; }}},
+      {T::kGivenLse,
+       "given_lse",
+       "an lse of 520 before it is rounded",
+       {},
+       1,
+       ATTEST_DQ,
+       {.shape = {.seq_len_q = 120, .head_dim_v = 1, .window_right = 1, .bias = {1, 1, 1, 120}},
+        .is_flat = true,
+        .k = [](int64_t j, int64_t, double x) { return (j % 2 ? 1 : -1) * (1 + 0.1 * x); },
+        .v = [](int64_t j, int64_t, double) { return j % 2 ? 1.0 : -1.0; },
+        .d_o = ones,
+        .bias = [](int64_t, int64_t, double) { return 520.0; }}},
+      {T::kProduct,
+       "product",
+       "p as bf16 operand",
+       {.product = ATTEST_BF16},
+       0,
+       ATTEST_DV,
+       {.shape = {.seq_len_q = 100}}},
+      {T::kSmallProduct,
+       "small_product",
+       "p of some 2^-20 as f16 operand",
+       {.product = ATTEST_F16},
+       0,
+       ATTEST_DV,
+       dominated(-13.2)},
+      {T::kLost,
+       "lost",
+       "flushes p of some 2^-15 in f16 to 0",
+       {.product = ATTEST_F16, .ways = ATTEST_FLUSHES_SUBNORMALS},
+       0,
+       ATTEST_DV,
+       dominated(-9.8)},
+      {T::kEqual,
+       "equal",
+       "scores in bf16 of 4 times 100 equal queries",
+       {.score = ATTEST_BF16},
+       0,
+       ATTEST_DV,
+       {.shape = {.seq_len_q = 400, .seq_len_kv = 60},
+        .q =
+            [first = std::vector<double>(8)](int64_t i, int64_t c, double x) mutable {
+              return i % 100 == 0 ? first[size_t(c)] = x : first[size_t(c)];
+            },
+        .d_o = near_one}},
+      {T::kAccumulator,
+       "accumulator",
+       "sums over 600 queries in f32",
+       {},
+       0,
+       ATTEST_DV,
+       {.shape = {.seq_len_q = 600, .seq_len_kv = 100}, .is_flat = true, .d_o = near_one}},
+      {T::kOneWay,
+       "one_way",
+       "sums of 100 equal numbers in bf16",
+       {.accumulator = ATTEST_BF16},
+       0,
+       ATTEST_DV,
+       {.shape = {.seq_len_q = 100, .seq_len_kv = 107},
+        .is_flat = true,
+        .d_o = [](int64_t, int64_t, double) { return 2.45 * 107 / 256; }}},
+  };
+}
+
+class BackwardTerms : public ::testing::TestWithParam<TermCase> {};
+
+TEST_P(BackwardTerms, IsNeededAndNoLargerThanNeeded) {
+  const TermCase& term = GetParam();
+  const BackwardCase c = inputs(term.made);
+  std::vector<int64_t> rows(size_t(std::max(c.p().seq_len_q, c.p().seq_len_kv)));
+  std::iota(rows.begin(), rows.end(), 0);
+  testing::put_on_trial(term, c, "gradient off", [&](double size) {
+    emulate(c.problem, c.tensors, term.arithmetic, term.kernel, rows,
+            testing::store_into(c.tensors, [&](int32_t role, double value) {
+              return role == term.output ? value + size : value;
+            }));
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Backward, BackwardTerms, ::testing::ValuesIn(term_cases()),
+                         [](const auto& c) { return std::string(c.param.name); });
+
+TEST(BackwardTermTable, HasEveryTerm) { testing::expect_every_term(term_cases()); }
+
+}  // namespace
+}  // namespace attest::core::backward
