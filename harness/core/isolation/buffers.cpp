@@ -121,7 +121,22 @@ SharedTensors::SharedTensors(const Problem& problem, int32_t access, uint64_t wo
   memory_ = std::make_unique<SharedMemory>(access, bytes, reuse);
   // A worker could truncate the file otherwise, and this process would fault.
   fcntl(descriptor(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
+  if (memory_->is_new() && reuse != Reuse::kNever) populate();
   place(Side::kEnd);
+}
+
+// Gets the pages that a fill or `poison` writes next. In the gaps of a tensor that is not dense,
+// most may never be needed.
+void SharedTensors::populate() const {
+  for (const Slot& slot : slots_) {
+    const bool is_workspace = slot.role == kWorkspaceRole;
+    if (!is_workspace && !fills_extent(problem_.tensor[size_t(slot.role)])) continue;
+    const int64_t most = is_workspace ? kPoisonedWorkspace : slot.map_bytes,
+                  front = std::min(slot.map_bytes, round_up(most, page_size())),
+                  back = std::min(slot.map_bytes - front, front);
+    memory_->populate(slot.file_offset, front);
+    if (back > 0) memory_->populate(slot.file_offset + slot.map_bytes - back, back);
+  }
 }
 
 void SharedTensors::place(Side side) {

@@ -94,6 +94,7 @@ class SharedTensors {
  private:
   char* map(size_t i) const { return memory_->data() + slots_[i].file_offset; }
   Surroundings surroundings(size_t i) const;
+  void populate() const;
 
   const Problem& problem_;
   Canary canary_;

@@ -16,10 +16,16 @@
 
 #include "core/tensor/error.hpp"
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23  // Linux 5.14
+#endif
+
 namespace attest::core {
 namespace {
 
 constexpr int64_t kLeastBytes = int64_t{64} << 10;
+// Pages that one thread gets at a time.
+constexpr int64_t kStep_bytes = int64_t{1} << 20;
 // Memory that is more than so many times larger than what is asked for stays for others.
 constexpr int64_t kLargestExcess = 4;
 
@@ -113,7 +119,8 @@ void SharedMemory::release(Piece& piece) { munmap(piece.base, size_t(piece.bytes
 SharedMemory::SharedMemory(int32_t access, int64_t bytes, Reuse reuse)
     : access_(access), reuse_(reuse) {
   if (reuse != Reuse::kNever) piece_ = Kept::instance().take(access, bytes);
-  if (!piece_.base)
+  is_new_ = !piece_.base;
+  if (is_new_)
     piece_ = make(reuse == Reuse::kNever ? bytes : rounded(bytes));
   else if (reuse == Reuse::kZeroed)
     std::memset(piece_.base, 0, size_t(bytes));
@@ -125,6 +132,14 @@ SharedMemory::~SharedMemory() {
     release(piece_);
   else
     Kept::instance().give(access_, std::move(piece_));
+}
+
+// Older systems refuse; whoever fills the memory then gets the pages.
+void SharedMemory::populate(int64_t begin, int64_t bytes) const {
+  const int64_t end = begin + bytes;
+#pragma omp parallel for schedule(dynamic, 1) if (bytes > kStep_bytes)
+  for (int64_t at = begin; at < end; at += kStep_bytes)
+    madvise(piece_.base + at, size_t(std::min(kStep_bytes, end - at)), MADV_POPULATE_WRITE);
 }
 
 }  // namespace attest::core

@@ -39,6 +39,11 @@ class SharedMemory {
 
   int descriptor() const { return piece_.file.get(); }
   char* data() const { return piece_.base; }
+  /// False where an earlier owner had it: it has pages then.
+  bool is_new() const { return is_new_; }
+  /// Gets the pages of [begin, begin + bytes) from the system, on all CPUs at once. For what is
+  /// about to be filled: one thread that fills it would wait for each new page in turn.
+  void populate(int64_t begin, int64_t bytes) const;
 
  private:
   struct Piece {
@@ -53,6 +58,7 @@ class SharedMemory {
   int32_t access_;
   Reuse reuse_;
   Piece piece_;
+  bool is_new_ = false;
 };
 
 }  // namespace attest::core

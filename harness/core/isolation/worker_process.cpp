@@ -168,9 +168,11 @@ std::optional<int> Worker::ended(double patience_s) {
   return heard_.how;
 }
 
+void Worker::dismiss() { shutdown(control_.get(), SHUT_WR); }
+
 int Worker::end() {
   if (supervisor_ < 0) return heard_.strays;
-  shutdown(control_.get(), SHUT_WR);
+  dismiss();
   if (!ended(kEndPatience_s)) kill(supervisor_, SIGKILL);
   waitpid(supervisor_, nullptr, 0);
   supervisor_ = -1;

@@ -41,6 +41,8 @@ class Worker {
 
   /// How it ended, as waitpid says, if it does so within `patience_s`.
   std::optional<int> ended(double patience_s);
+  /// Tells it to end, with all that it started, and does not wait for that; the destructor does.
+  void dismiss();
   /// Ends it now, with all that it started; how many processes it had started and not waited for.
   int end();
   /// Whether the system ended a process for lack of memory since it was started.

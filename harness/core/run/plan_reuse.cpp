@@ -26,6 +26,8 @@ namespace {
 constexpr double kMostFlops = 1.6e10;                // of all goldens
 constexpr int64_t kMostElements = int64_t{1} << 24;  // of all tensors
 constexpr double kFreshSeconds = 1;                  // of all processes of their own
+// Processes whose end has begun, and takes a millisecond or two each
+constexpr size_t kMostLeaving = 2;
 
 }  // namespace
 
@@ -33,8 +35,12 @@ constexpr double kFreshSeconds = 1;                  // of all processes of thei
 /// before it runs: starting takes longer than most runs.
 class PlanReuse::FreshProcesses {
  public:
-  explicit FreshProcesses(Plugin& plugin) : plugin_(plugin) {}
-  ~FreshProcesses() { drop(std::move(now_)); }
+  /// Processes that are dismissed go to `leaving`, whose last ones may still be on their way out.
+  FreshProcesses(Plugin& plugin, Leaving& leaving) : plugin_(plugin), leaving_(leaving) {}
+  ~FreshProcesses() {
+    drop(std::move(now_));
+    drop(std::move(ahead_));
+  }
   FreshProcesses(const FreshProcesses&) = delete;
 
   /// The next process; the one before it ends. `another`: whether one more will be wanted.
@@ -49,10 +55,15 @@ class PlanReuse::FreshProcesses {
     return std::make_unique<Plugin>(plugin_.path(), plugin_.options());
   }
   void drop(std::unique_ptr<Plugin> process) {
-    if (process) plugin_.count_calls_of(*process);
+    if (!process) return;
+    plugin_.count_calls_of(*process);
+    process->dismiss();
+    leaving_.push_back(std::move(process));
+    if (leaving_.size() > kMostLeaving) leaving_.pop_front();
   }
 
   Plugin& plugin_;
+  Leaving& leaving_;
   std::unique_ptr<Plugin> now_, ahead_;
 };
 
@@ -285,7 +296,7 @@ std::optional<RelationRecord> PlanReuse::run(Plugin& plugin, const Implementatio
   RelationRecord record{.relation = "plan-reuse"};
   const Outcome& outcome = record.judgement.outcome;
   for (const auto& part : mine) make_inputs(part->member);
-  FreshProcesses fresh(plugin);
+  FreshProcesses fresh(plugin, leaving_);
   for (const bool forward : {true, false}) {
     if (play(fresh.next(true), implementation, mine, forward, true, record)) continue;
     if (outcome.verdict() != Verdict::kUnsupported) return record;

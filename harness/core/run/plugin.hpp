@@ -74,6 +74,12 @@ class Plugin {
   Plugin(const Plugin&) = delete;
   Plugin& operator=(const Plugin&) = delete;
 
+  /// Tells the worker to end, after which only the destructor may be called, and that soon: it
+  /// waits for what is left of the end.
+  void dismiss() {
+    if (worker_) worker_->dismiss();
+  }
+
   /// Waits for the worker to have loaded it. Throws Error: what is wrong with the library, in one
   /// line.
   const std::vector<Implementation>& implementations();

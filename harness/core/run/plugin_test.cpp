@@ -51,6 +51,14 @@ TEST(Plugin, ItsWorkerLoadsHighwayWithoutMeasuringTheTimer) {
   EXPECT_THAT(loaded.text, HasSubstr("attest-worker [0]: normal symbol"));
 }
 
+TEST(Plugin, AWorkerThatIsDismissedEndsByItself) {
+  Worker dismissed(kPlugins + "scale.so", worker()), other(kPlugins + "scale.so", worker());
+  dismissed.dismiss();
+  EXPECT_TRUE(dismissed.ended(20));
+  EXPECT_FALSE(other.ended(0));
+  EXPECT_EQ(dismissed.end(), 0);
+}
+
 TEST(Plugin, SaysWhatIsWrongWithALibrary) {
   EXPECT_THAT(load_error("/nowhere/x.so"), HasSubstr("no such plugin file"));
   const std::string text = ::testing::TempDir() + "/text.so";

@@ -26,6 +26,9 @@ class PrivateMemory {
   PrivateMemory& operator=(const PrivateMemory&) = delete;
 
   char* data(size_t i) const { return data_[i]; }
+  /// Gets the pages of these pieces, of which none is sparse, on all CPUs at once. For pieces that
+  /// are about to be filled: one thread that fills them would wait for each new page in turn.
+  void populate(std::span<const size_t> pieces) const;
   /// Bytes that this process keeps and that no object uses.
   static size_t kept_bytes();
 
@@ -35,6 +38,7 @@ class PrivateMemory {
     size_t bytes;
   };
   std::vector<char*> data_;
+  std::vector<size_t> bytes_;
   std::vector<Sparse> sparse_;
 };
 

@@ -2,6 +2,7 @@
 #include "core/worker/private_memory.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <vector>
 
@@ -59,6 +60,32 @@ TEST(PrivateMemory, IsKeptUpToALimitAndNotIfItIsSparse) {
   const PrivateMemory memory(Pieces{{20 * kMiB, 64, false}});
   EXPECT_GE(PrivateMemory::kept_bytes(), 9 * kMiB);
   EXPECT_LE(PrivateMemory::kept_bytes(), 11 * kMiB);
+}
+
+bool has_page(const char* at) {
+  constexpr size_t kPageBytes = 4096;
+  unsigned char is_there = 0;
+  auto* const page =
+      reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(at) / kPageBytes * kPageBytes);
+  return mincore(page, kPageBytes, &is_there) == 0 && (is_there & 1);
+}
+// Linux before 5.14 and emulators do not give pages ahead.
+bool system_populates() {
+  constexpr int kPopulateWrite = 23;
+  void* memory = mmap(nullptr, 1 << 16, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const bool done =
+      madvise(memory, 1 << 16, kPopulateWrite) == 0 && has_page(static_cast<const char*>(memory));
+  munmap(memory, 1 << 16);
+  return done;
+}
+
+// The last test, since its pieces are larger than those of the others.
+TEST(PrivateMemory, GetsThePagesOfThePiecesThatAreNamed) {
+  const PrivateMemory memory(Pieces{{40 * kMiB, 64, false}, {40 * kMiB, 64, false}});
+  memory.populate(std::vector<size_t>{0});
+  for (const size_t at : {20 * kMiB + 1, 40 * kMiB - 1})
+    EXPECT_EQ(has_page(memory.data(0) + at), system_populates()) << at;
+  EXPECT_FALSE(has_page(memory.data(1) + 40 * kMiB - 1));
 }
 
 }  // namespace

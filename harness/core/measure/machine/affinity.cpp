@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <set>
+#include <thread>
 
 #include "core/measure/machine/files.hpp"
 
@@ -76,6 +77,16 @@ bool pin_process(const std::string& list) {
   CPU_ZERO(&set);
   for (const int cpu : parse_cpu_list(list)) CPU_SET(cpu, &set);
   return CPU_COUNT(&set) > 0 && sched_setaffinity(0, sizeof(set), &set) == 0;
+}
+
+void on_every_cpu(const std::vector<int>& cpus, const std::function<void(size_t)>& work) {
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < cpus.size(); ++i)
+    threads.emplace_back([&, i] {
+      pin_process(cpu_list({cpus[i]}));
+      work(i);
+    });
+  for (std::thread& thread : threads) thread.join();
 }
 
 }  // namespace attest::core

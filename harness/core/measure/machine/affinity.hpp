@@ -1,6 +1,8 @@
-// Finds the CPUs that this process may use, chooses among them, and pins the process to them.
+// Finds the CPUs that this process may use, chooses among them, pins the process to them, and works
+// on all of them at once.
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -25,5 +27,9 @@ std::vector<int> parse_cpu_list(const std::string& list);
 /// called before the first thread is started. Returns false if the list is empty or malformed, or
 /// if the system refuses.
 bool pin_process(const std::string& list);
+
+/// Calls work(i) for each of the CPUs at once, on a thread of its own that is pinned to cpus[i],
+/// and returns when all are done and their threads are gone. The caller keeps its own mask.
+void on_every_cpu(const std::vector<int>& cpus, const std::function<void(size_t)>& work);
 
 }  // namespace attest::core

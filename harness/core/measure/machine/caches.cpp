@@ -9,7 +9,6 @@
 #include <cstring>
 #include <numeric>
 #include <set>
-#include <thread>
 
 #include "core/measure/machine/files.hpp"
 #include "core/tensor/error.hpp"
@@ -24,6 +23,9 @@ size_t walk_bytes(uint64_t cache_bytes, size_t cpus) {
   const auto whole = std::clamp<uint64_t>(2 * cache_bytes, 4u << 20, 512u << 20);
   return std::max<size_t>(whole, cpus * kHugePage);  // each at least one page
 }
+
+// One CPU's, in whole cache lines.
+size_t share_of(size_t bytes, size_t cpus) { return bytes / cpus / 64 * 64; }
 
 void walk(const std::byte* from, size_t bytes) {
   unsigned sum = 0;
@@ -75,35 +77,35 @@ uint64_t last_level_cache_bytes(const std::vector<int>& cpus, const std::filesys
   return total ? total : kUnknownCache;
 }
 
-PageBuffer::PageBuffer(size_t bytes) : bytes_((bytes + kHugePage - 1) / kHugePage * kHugePage) {
+PageBuffer::PageBuffer(size_t bytes, const std::vector<int>& cpus)
+    : bytes_((bytes + kHugePage - 1) / kHugePage * kHugePage) {
   base_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (base_ == MAP_FAILED)
     throw Error(fmt::format("out of memory: {} MiB for a measurement", bytes_ >> 20));
   madvise(base_, bytes_, MADV_HUGEPAGE);
-  std::memset(
-      base_, 1,
-      bytes_);  // else every page would be the kernel's one page of zeros, and stay in the cache
+  if (cpus.empty()) touch(0, bytes_);
+  on_every_cpu(cpus, [&](size_t i) {
+    const size_t share = share_of(bytes_, cpus.size());
+    touch(i * share, i + 1 < cpus.size() ? share : bytes_ - i * share);
+  });
 }
+
+PageBuffer::PageBuffer(size_t bytes) : PageBuffer(bytes, {}) {}
+
+// Writes: else every page would be the kernel's one page of zeros, and stay in the cache.
+void PageBuffer::touch(size_t from, size_t bytes) const { std::memset(data() + from, 1, bytes); }
 
 PageBuffer::~PageBuffer() { munmap(base_, bytes_); }
 
 CacheFlusher::CacheFlusher(uint64_t cache_bytes)
     : cpus_(allowed_cpus()),
-      buffer_(walk_bytes(cache_bytes ? cache_bytes : last_level_cache_bytes(cpus_), cpus_.size())) {
-}
+      buffer_(walk_bytes(cache_bytes ? cache_bytes : last_level_cache_bytes(cpus_), cpus_.size()),
+              cpus_) {}
 
 void CacheFlusher::flush() {
-  // The caller keeps its own mask, and an idle OpenMP pool of the implementation's is left alone:
-  // threads of our own, gone when done.
-  const size_t share = buffer_.size() / cpus_.size() / 64 * 64;
-  std::vector<std::thread> walkers;
-  for (size_t i = 0; i < cpus_.size(); ++i) {
-    walkers.emplace_back([&, i] {
-      pin_process(cpu_list({cpus_[i]}));
-      walk(buffer_.data() + i * share, share);
-    });
-  }
-  for (std::thread& walker : walkers) walker.join();
+  // An idle OpenMP pool of the implementation's is left alone.
+  const size_t share = share_of(buffer_.size(), cpus_.size());
+  on_every_cpu(cpus_, [&](size_t i) { walk(buffer_.data() + i * share, share); });
 }
 
 }  // namespace attest::core

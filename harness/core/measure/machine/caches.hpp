@@ -34,6 +34,9 @@ uint64_t parse_size(const std::string& text);
 class PageBuffer {
  public:
   explicit PageBuffer(size_t bytes);
+  /// Each CPU touches a share, in their order: a machine with several memories then gives it memory
+  /// that is near, and new pages, which may take milliseconds each, come to all CPUs at once.
+  PageBuffer(size_t bytes, const std::vector<int>& cpus);
   PageBuffer(const PageBuffer&) = delete;
   PageBuffer& operator=(const PageBuffer&) = delete;
   ~PageBuffer();
@@ -41,6 +44,8 @@ class PageBuffer {
   size_t size() const { return bytes_; }
 
  private:
+  void touch(size_t from, size_t bytes) const;
+
   void* base_;
   size_t bytes_;
 };

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <thread>
 #include <vector>
 
@@ -56,6 +59,31 @@ TEST(Caches, FlushingEmptiesThem) {
   })
       .join();
   EXPECT_GT(summarise(cold).min, 2 * summarise(warm).min);
+}
+
+// Three shares do not divide a huge page.
+TEST(Caches, EachCpuTouchesItsShareOfABuffer) {
+  const PageBuffer buffer(3 << 20, std::vector<int>(3, allowed_cpus().front()));
+  EXPECT_EQ(buffer.size(), 4u << 20);
+  EXPECT_TRUE(std::all_of(buffer.data(), buffer.data() + buffer.size(),
+                          [](std::byte byte) { return byte == std::byte{1}; }));
+}
+
+TEST(Affinity, WorksOnEveryCpuAtOnce) {
+  const std::vector<int> cpus = allowed_cpus();
+  std::vector<std::vector<int>> seen(cpus.size());
+  std::atomic<size_t> begun = 0, together = 0;
+  on_every_cpu(cpus, [&](size_t i) {
+    seen[i] = allowed_cpus();
+    ++begun;
+    const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (begun < cpus.size() && std::chrono::steady_clock::now() < patience)
+      std::this_thread::yield();
+    together += begun == cpus.size();
+  });
+  for (size_t i = 0; i < cpus.size(); ++i) EXPECT_EQ(seen[i], std::vector<int>{cpus[i]});
+  EXPECT_EQ(together, cpus.size());
+  EXPECT_EQ(allowed_cpus(), cpus);
 }
 
 TEST(Affinity, TakesWholeCoresFirst) {

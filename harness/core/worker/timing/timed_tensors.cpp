@@ -37,11 +37,16 @@ TimedTensors::TimedTensors(const attest_tensor* tensor, const MappedTensors& fir
                            StatusPage& status)
     : tensor_(tensor), first_(first), second_(second), outputs_(outputs) {
   std::vector<PrivateMemory::Piece> pieces;
+  std::vector<size_t> filled;  // below; the pages of the workspace are the implementation's to get
   for (const MappedTensors* tensors : {&first_, &outputs_})
-    for (const Slot& slot : tensors->slots)
+    for (const Slot& slot : tensors->slots) {
+      const bool is_tensor = slot.role != kWorkspaceRole;
       pieces.push_back({size_t(slot.data_bytes), size_t(slot.alignment),
-                        slot.role != kWorkspaceRole && is_sparse(tensor[slot.role])});
+                        is_tensor && is_sparse(tensor[slot.role])});
+      if (is_tensor && !pieces.back().sparse) filled.push_back(pieces.size() - 1);
+    }
   memory_.emplace(pieces);
+  memory_->populate(filled);
   status.kept_bytes = PrivateMemory::kept_bytes();
   int32_t noted = 0;
   for (size_t i = 0; i < pieces.size(); ++i) {
