@@ -210,7 +210,9 @@ void weigh(const BackwardSlice& s, const Block& b, const Pairs& t) {
                    gradient = hn::Load(d, t.ds + at);
       const Vector logit =
           edited ? hn::Sub(score, lse[v]) : hn::MulSub(score, hn::Set(d, unit), lse[v]);
-      Vector p = exp2_lanes(at_most(most, logit)), ds = hn::Mul(p, hn::Sub(gradient, delta[v]));
+      // An lse that does not belong to the scores may give an infinite p.
+      Vector p = hn::IfThenElse(hn::Gt(logit, most), hn::Set(d, kInfinity), exp2_lanes(logit));
+      Vector ds = hn::Mul(p, hn::Sub(gradient, delta[v]));
       if constexpr (edited) {
         const auto hidden = hn::Eq(score, nothing);
         p = hn::IfThenElse(hidden, hn::Set(d, kHiddenWeight), p);
