@@ -173,7 +173,7 @@ class Block {
   }
 
  private:
-  static constexpr size_t kStack = size_t{128} << 10, kExchange = 32;
+  static constexpr size_t kStack = size_t{128} << 10, kExchange = 48;
   struct Barrier {
     int arrived = 0;
     uint64_t generation = 0;
@@ -562,40 +562,60 @@ struct Fragments {
   uint32_t a[kA], b[kB];
 };
 
-/// The sum of what a tensor core adds at once: each addend cut below a bit beyond the last of the
-/// largest, and so the sum (Fasi, Higham, Mikaitis and Pranesh, Numerical behavior of NVIDIA tensor
-/// cores, 2021).
-inline float sum_cut(const double (&addends)[9]) {
-  double largest = 0, plain = 0;
-  for (const double addend : addends) {
-    largest = std::max(largest, std::fabs(addend));
-    plain += addend;
+/// One number for each of four elements.
+typedef double Four __attribute__((vector_size(32)));
+typedef int32_t FourWhole __attribute__((vector_size(16)));
+
+// Half of the emulation's time goes here: loops are unrolled, and a CPU that has AVX2 uses it.
+#ifdef __x86_64__
+#define CUDA_ON_HOST_CLONES __attribute__((target_clones("avx2", "default")))
+#else
+#define CUDA_ON_HOST_CLONES
+#endif
+
+/// c += left right, 8 elements along k: element e of a lane is of row e / 2 and column e % 2. The
+/// nine addends are added as a tensor core adds at once: each is cut below a bit beyond the last
+/// of the largest, and so is the sum (Fasi, Higham, Mikaitis and Pranesh, Numerical behavior of
+/// NVIDIA tensor cores, 2021).
+CUDA_ON_HOST_CLONES static inline void add_products(float (&c)[4], const double (&left)[2][8],
+                                                    const double (&right)[2][8]) {
+  Four addends[9], largest = {}, plain = {}, scale = {}, unit = {};
+#pragma GCC unroll 8
+  for (int k = 0; k < 8; ++k)
+    addends[k] = Four{left[0][k], left[0][k], left[1][k], left[1][k]} *
+                 Four{right[0][k], right[1][k], right[0][k], right[1][k]};
+  addends[8] = Four{static_cast<double>(c[0]), static_cast<double>(c[1]), static_cast<double>(c[2]),
+                    static_cast<double>(c[3])};
+#pragma GCC unroll 9
+  for (const Four& each : addends) {
+    const Four magnitude = each < 0 ? -each : each;
+    largest = magnitude > largest ? magnitude : largest;
+    plain += each;
   }
-  if (largest == 0 || !std::isfinite(plain)) return static_cast<float>(plain);
   const auto power_of_two = [](uint64_t exponent) {
     double power;
     return exponent <<= 52, std::memcpy(&power, &exponent, sizeof(power)), power;
   };
-  uint64_t bits;
-  std::memcpy(&bits, &largest, sizeof(bits));
-  // Biased by 1023; products of floats stay far from its ends
-  const uint64_t exponent = bits >> 52;
-  int32_t sum = 0;  // in units of that bit, below 9 * 2^25
-  for (const double addend : addends)
-    sum += static_cast<int32_t>(addend * power_of_two(2 * 1023 + 24 - exponent));
-  uint32_t magnitude = static_cast<uint32_t>(std::abs(sum)), beyond = 0;
-  while (magnitude >> beyond >= 1 << 24) ++beyond;
-  magnitude = magnitude >> beyond << beyond;
-  return static_cast<float>((sum < 0 ? -1.0 : 1.0) * magnitude * power_of_two(exponent - 24));
-}
-
-/// c += left right, 8 elements along k: element e of a lane is of row e / 2 and column e % 2.
-inline void add_products(float (&c)[4], const double (&left)[2][8], const double (&right)[2][8]) {
   for (int e = 0; e < 4; ++e) {
-    double addends[9];
-    addends[8] = static_cast<double>(c[e]);
-    for (int k = 0; k < 8; ++k) addends[k] = left[e / 2][k] * right[e % 2][k];
-    c[e] = sum_cut(addends);
+    if (largest[e] == 0 || !std::isfinite(plain[e])) {
+      for (Four& each : addends) each[e] = 0;  // its plain sum says all
+      continue;
+    }
+    const double most = largest[e];
+    uint64_t exponent;
+    std::memcpy(&exponent, &most, sizeof(exponent));
+    exponent >>= 52;  // biased by 1023; products of floats stay far from its ends
+    scale[e] = power_of_two(2 * 1023 + 24 - exponent), unit[e] = power_of_two(exponent - 24);
+  }
+  FourWhole sum = {};  // in units of that bit, below 9 * 2^25
+#pragma GCC unroll 9
+  for (const Four& each : addends) sum += __builtin_convertvector(each * scale, FourWhole);
+  for (int e = 0; e < 4; ++e) {
+    const auto magnitude = static_cast<uint32_t>(std::abs(sum[e]));
+    const int beyond = std::max(0, 8 - __builtin_clz(magnitude | 1));  // 24 bits are kept
+    c[e] = scale[e] == 0 ? static_cast<float>(plain[e])
+                         : static_cast<float>((sum[e] < 0 ? -unit[e] : unit[e]) *
+                                              (magnitude >> beyond << beyond));
   }
 }
 
@@ -603,17 +623,24 @@ inline void add_products(float (&c)[4], const double (&left)[2][8], const double
 /// 4) and the next.
 template <int kSteps, class Type>
 void mma(float (&c)[4], const Fragments<2 * kSteps, kSteps>& own, Type type) {
-  const auto* all = on_host::block().exchange(own);
+  struct Widened {
+    float a[2 * kSteps][2], b[kSteps][2];
+  } mine;
+  for (int half = 0; half < 2; ++half) {
+    for (int i = 0; i < 2 * kSteps; ++i)
+      mine.a[i][half] = as_float(own.a[i] >> 16 * half & 0xffff, type);
+    for (int i = 0; i < kSteps; ++i)
+      mine.b[i][half] = as_float(own.b[i] >> 16 * half & 0xffff, type);
+  }
+  const Widened* all = on_host::block().exchange(mine);
   const int lane = on_host::block().lane();
-  const auto half = [&](uint32_t pair, int which) {
-    return static_cast<double>(as_float(pair >> 16 * which & 0xffff, type));
-  };
   for (int step = 0; step < kSteps; ++step) {
     double left[2][8], right[2][8];  // rows l / 4 and l / 4 + 8 of a, two columns of b
     for (int k = 0; k < 8; ++k)
       for (int which = 0; which < 2; ++which) {
-        left[which][k] = half(all[lane / 4 * 4 + k / 2].a[step * 2 + which], k % 2);
-        right[which][k] = half(all[(lane % 4 * 2 + which) * 4 + k / 2].b[step], k % 2);
+        left[which][k] = static_cast<double>(all[lane / 4 * 4 + k / 2].a[step * 2 + which][k % 2]);
+        right[which][k] =
+            static_cast<double>(all[(lane % 4 * 2 + which) * 4 + k / 2].b[step][k % 2]);
       }
     add_products(c, left, right);
   }

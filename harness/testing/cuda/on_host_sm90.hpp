@@ -33,20 +33,39 @@ inline TensorMap tensor_map(const attest_tensor& tensor, void* data, int box_row
 /// Where the swizzle puts a byte: bits 4 to 6 of its address are exchanged by bits 7 to 9.
 inline uint32_t swizzled(uint32_t address) { return address ^ (address >> 7 & 7) << 4; }
 
-/// Element k of row or column `index` of an operand in shared memory, 16 bits, by its descriptor;
-/// `summed`: its tile's rows are what is summed over.
-inline uint32_t element(uint64_t descriptor, bool summed, int index, int k) {
-  const auto field = [&](int first) {
+/// An operand in shared memory, by its descriptor; `summed`: its tile's rows are what is summed
+/// over.
+class Operand {
+ public:
+  Operand(uint64_t descriptor, bool summed)
+      : memory_(cuda::on_host::block().shared()),
+        first_(field(descriptor, 0)),
+        eight_rows_(field(descriptor, 32)),
+        next_column_(field(descriptor, 16)),
+        summed_(summed) {
+    if (descriptor >> 61 != 2)
+      std::fprintf(stderr, "a descriptor without the swizzle of 128 bytes\n"), std::abort();
+  }
+  /// The 16 bits of element k of row or column `index`.
+  uint16_t element(int index, int k) const {
+    const auto row = static_cast<uint32_t>(summed_ ? k : index),
+               channel = static_cast<uint32_t>(summed_ ? index : k);
+    uint16_t bits;
+    std::memcpy(&bits,
+                memory_ + swizzled(first_ + row / 8 * eight_rows_ + row % 8 * kRowBytes +
+                                   channel / kColumn * next_column_ + channel % kColumn * 2),
+                sizeof bits);
+    return bits;
+  }
+
+ private:
+  static uint32_t field(uint64_t descriptor, int first) {
     return static_cast<uint32_t>(descriptor >> first & 0x3fff) << 4;
-  };
-  if (descriptor >> 61 != 2)
-    std::fprintf(stderr, "a descriptor without the swizzle of 128 bytes\n"), std::abort();
-  const auto row = static_cast<uint32_t>(summed ? k : index),
-             channel = static_cast<uint32_t>(summed ? index : k);
-  const uint32_t place = swizzled(field(0) + row / 8 * field(32) + row % 8 * kRowBytes +
-                                  channel / kColumn * field(16) + channel % kColumn * 2);
-  return cuda::load_shared(place & ~3u) >> 8 * (place & 2) & 0xffff;
-}
+  }
+  const char* memory_;
+  uint32_t first_, eight_rows_, next_column_;
+  bool summed_;
+};
 
 inline void init_barrier(uint32_t barrier, int arrivals) {
   cuda::on_host::block().make_barrier(barrier, arrivals);
@@ -127,10 +146,11 @@ struct Products {
     const int thread = static_cast<int>(threadIdx.x) % kWarpgroup,
               row = thread / 32 * 16 + thread % 32 / 4;
     later([=, &c] {
+      const Operand left(a, false);
       Rows rows;
       for (int half = 0; half < 2; ++half)
         for (int k = 0; k < 16; ++k)
-          rows.at[half][k] = cuda::as_float(element(a, false, row + 8 * half, k), Type());
+          rows.at[half][k] = cuda::as_float(left.element(row + 8 * half, k), Type());
       multiply(c, rows, b, false, adds);
     });
   }
@@ -158,19 +178,21 @@ struct Products {
   }
   static void multiply(float (&c)[kSums], const Rows& rows, uint64_t b, bool summed, int adds) {
     const int lane = cuda::on_host::block().lane();
+    const Operand columns(b, summed);
+    double left[2][2][8];  // of each step, two rows
+    for (int k = 0; k < 16; ++k)
+      for (int which = 0; which < 2; ++which)
+        left[k / 8][which][k % 8] = static_cast<double>(rows.at[which][k]);
     for (int first = 0; first < kSums; first += 4) {
       float sums[4];
       for (int e = 0; e < 4; ++e) sums[e] = adds ? c[first + e] : 0;
       for (int step = 0; step < 2; ++step) {
-        double left[2][8], right[2][8];
+        double right[2][8];
         for (int which = 0; which < 2; ++which)
-          for (int k = 0; k < 8; ++k) {
-            const int column = first * 2 + lane % 4 * 2 + which;
-            left[which][k] = static_cast<double>(rows.at[which][8 * step + k]);
-            right[which][k] = static_cast<double>(
-                cuda::as_float(element(b, summed, column, 8 * step + k), Type()));
-          }
-        cuda::add_products(sums, left, right);
+          for (int k = 0; k < 8; ++k)
+            right[which][k] = static_cast<double>(cuda::as_float(
+                columns.element(first * 2 + lane % 4 * 2 + which, 8 * step + k), Type()));
+        cuda::add_products(sums, left[step], right);
       }
       for (int e = 0; e < 4; ++e) c[first + e] = sums[e];
     }
