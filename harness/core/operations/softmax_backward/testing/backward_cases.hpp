@@ -14,8 +14,8 @@ struct BackwardShape {
   int64_t window_left = -1, window_right = -1;  // window_right 0: causal
   int32_t diagonal = ATTEST_TOP_LEFT;
   float softmax_scale = 0;
-  std::vector<int64_t> bias = {}, mask = {};  // dims; empty: none
-  DType o_dtype = ATTEST_NONE;                // as the others
+  std::vector<int64_t> bias = {}, mask = {};                  // dims; empty: none
+  DType o_dtype = ATTEST_NONE, gradient_dtype = ATTEST_NONE;  // of dQ, dK and dV; as the others
 };
 
 struct BackwardCase {
@@ -35,9 +35,14 @@ struct BackwardCase {
     if (!s.mask.empty())
       problem.tensor[ATTEST_MASK] = dense_tensor(ATTEST_BOOL, ATTEST_READ, s.mask);
     softmax_backward_operation().complete(problem);
-    if (s.o_dtype != ATTEST_NONE)
-      problem.tensor[ATTEST_O] = dense_tensor(s.o_dtype, ATTEST_READ,
-                                              softmax_backward_operation().dims(problem, ATTEST_O));
+    const auto set = [&](int32_t role, DType of, int32_t access) {
+      if (of != ATTEST_NONE)
+        problem.tensor[size_t(role)] =
+            dense_tensor(of, access, softmax_backward_operation().dims(problem, role));
+    };
+    set(ATTEST_O, s.o_dtype, ATTEST_READ);
+    for (const int32_t role : {ATTEST_DQ, ATTEST_DK, ATTEST_DV})
+      set(role, s.gradient_dtype, ATTEST_WRITE);
     finish_problem(problem);
     for (size_t role = 0; role < ATTEST_ROLES; ++role) {
       memory[role].resize(size_t(extent_bytes(problem.tensor[role])));
