@@ -157,7 +157,7 @@ struct WindowCpu {
           slice.rel_place = places;
           slice.rel_centre = centre;
         }
-        if (p.shift_bias != 0 && (p.shift_y != 0 || p.shift_x != 0))
+        if (p.shift_bias != 0 && crosses_seam(region, w.window))
           slice.region = region, slice.shift_bias = p.shift_bias;
         return impls::attend<Tiles>(slice, part, {0, w.window}, scratch);
       }
@@ -213,6 +213,9 @@ struct WindowCpu {
         *region++ = 2 * (y < seam_y) + (x < seam_x);
       }
     }
+  }
+  static bool crosses_seam(const int32_t* region, int64_t window) {
+    return std::any_of(region, region + window, [&](int32_t side) { return side != region[0]; });
   }
   static int64_t modulo(int64_t n, int64_t size) { return (n % size + size) % size; }
 

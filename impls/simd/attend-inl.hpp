@@ -52,6 +52,7 @@ inline int64_t block_queries(const Slice& s) {
 struct Block {
   int64_t first = 0, count = 0;  // places first .. first + count - 1
   int vectors = 0;
+  bool half = false;   // one vector of which only the lower half is in use
   Range keys{0, 0};    // that any of its queries sees
   void* q = nullptr;   // the kernel's own: [head_dim][vectors * kLanes]
   float* o = nullptr;  // [padded head_dim_v][vectors * kLanes]
@@ -270,8 +271,9 @@ void load_pair_terms(const Slice& s, const Block& b, int64_t j, int64_t count, f
       transpose_in(bias, s.bias_stride_q, kPairKeys, 1.0f, terms + first, wide);
       continue;
     }
-    for (int64_t l = 0; l < kLanes; ++l) {
-      const int64_t i = b.first + std::min(first + l, b.count - 1);
+    const int64_t lanes = std::min<int64_t>(kLanes, b.count - first);
+    for (int64_t l = 0; l < lanes; ++l) {
+      const int64_t i = b.first + first + l;
       float* const row = rows + l * kPairKeys;
       if (whole)
         load_pair_row<T>(s, i, j, count, row);
@@ -340,23 +342,29 @@ inline float global_lanes_of(const Slice& s, const Block& b) {
   return static_cast<float>(std::clamp<int64_t>(s.global_tokens - b.first, 0, kBlock));
 }
 
-/// Everything that is not q.k, on scores: softcap, bias, mask, windows. Raises `top`. Scores that
-/// are not `scaled` yet are multiplied by `unit` first.
-template <int vectors, bool scaled>
-void edit_scores(const Slice& s, const Block& b, const Scores& t, float unit,
-                 Vector (&top)[vectors]) {
-  const Floats d;
-  const hn::RebindToSigned<Floats> number;
-  const Vector log2e = hn::Set(d, static_cast<float>(kLog2E)), nothing = hn::Set(d, -kInfinity);
-  const Vector cap = hn::Set(d, static_cast<float>(s.softcap * kLog2E));
-  const Vector slope = hn::Set(d, static_cast<float>(-s.alibi_slope * kLog2E));
+/// Whether scores are edited by a bias, a mask or a table of pairs alone.
+inline bool only_pairs(const Slice& s) {
+  return s.softcap == 0 && s.window_left < 0 && s.window_right < 0 && s.rel_bias == nullptr &&
+         s.region == nullptr && s.alibi_slope == 0;
+}
+
+/// edit_scores() below. `simple`: only_pairs(s).
+template <int vectors, bool scaled, bool simple, class V>
+void edit_scores_of(const Slice& s, const Block& b, const Scores& t, float unit,
+                    V (&top)[vectors]) {
+  using D = hn::DFromV<V>;
+  const D d;
+  const hn::RebindToSigned<D> number;
+  const V log2e = hn::Set(d, static_cast<float>(kLog2E)), nothing = hn::Set(d, -kInfinity);
+  const V cap = hn::Set(d, static_cast<float>(s.softcap * kLog2E));
+  const V slope = hn::Set(d, static_cast<float>(-s.alibi_slope * kLog2E));
   constexpr int64_t wide = vectors * kLanes;
   const bool paired = s.bias != nullptr || s.mask != nullptr || s.block_mask != nullptr;
   const bool shared =  // the pair terms of a key are the same for every query
       paired && s.block_mask == nullptr && s.bias_stride_q == 0 && s.mask_stride_q == 0 &&
       !s.pairs_of_rows;
   // Lanes below this are global tokens.
-  const Vector global_lanes = hn::Set(d, global_lanes_of(s, b));
+  const V global_lanes = hn::Set(d, global_lanes_of(s, b));
   for (int64_t j = t.keys.begin; j < t.keys.end; ++j) {
     float* const row = t.scores + (j - t.keys.begin) * wide;
     // Lanes low .. high of the block see key j; the clamp keeps them small enough for a float.
@@ -364,20 +372,19 @@ void edit_scores(const Slice& s, const Block& b, const Scores& t, float unit,
       return static_cast<float>(std::clamp<int64_t>(place - b.first, -1, wide));
     };
     const bool global = j < s.global_tokens;
-    const Vector low =
+    const V low =
         hn::Set(d, s.window_right < 0 || global ? -1.0f : lane(j - s.window_right - s.offset));
-    const Vector high =
-        hn::Set(d, s.window_left < 0 || global ? static_cast<float>(wide)
-                                               : lane(j + s.window_left - s.offset));
+    const V high = hn::Set(d, s.window_left < 0 || global ? static_cast<float>(wide)
+                                                          : lane(j + s.window_left - s.offset));
     const int64_t n = (j - t.keys.begin) % kPairKeys;
     if (paired && !shared && n == 0)
       load_pair_terms(s, b, j, std::min(kPairKeys, t.keys.end - j), t.pair_terms);
-    const Vector shared_term = hn::Set(d, shared ? pair_term(s, b.first, j) : 0.0f);
+    const V shared_term = hn::Set(d, shared ? pair_term(s, b.first, j) : 0.0f);
     for (int v = 0; v < vectors; ++v) {
-      Vector x = hn::Load(d, row + v * kLanes);
+      V x = hn::Load(d, row + v * kLanes);
       if constexpr (!scaled) x = hn::Mul(x, hn::Set(d, unit));
-      if (s.softcap > 0) x = hn::Mul(tanh_lanes(x), cap);
-      if (s.rel_bias != nullptr) {
+      if (!simple && s.softcap > 0) x = hn::Mul(tanh_lanes(x), cap);
+      if (!simple && s.rel_bias != nullptr) {
         const auto at = hn::Add(hn::Load(number, b.rel + v * kLanes),
                                 hn::Set(number, s.rel_centre - s.rel_place[j]));
         x = hn::MulAdd(hn::GatherIndex(d, s.rel_bias, at), log2e, x);
@@ -386,29 +393,38 @@ void edit_scores(const Slice& s, const Block& b, const Scores& t, float unit,
         const float* const terms = s.pair_table + j * s.pair_table_stride + b.first;
         x = hn::MulAdd(hn::LoadU(d, terms + v * kLanes), log2e, x);
       }
-      if (s.region != nullptr) {
+      if (!simple && s.region != nullptr) {
         const auto same =
             hn::Eq(hn::Load(number, b.region + v * kLanes), hn::Set(number, s.region[j]));
         x = hn::Add(x, hn::IfThenZeroElse(hn::RebindMask(d, same),
                                           hn::Set(d, s.shift_bias * static_cast<float>(kLog2E))));
       }
       if (paired) {
-        const Vector more =
-            shared ? shared_term : hn::Load(d, t.pair_terms + n * wide + v * kLanes);
+        const V more = shared ? shared_term : hn::Load(d, t.pair_terms + n * wide + v * kLanes);
         x = hn::IfThenElse(hn::Eq(more, nothing), nothing, hn::MulAdd(more, log2e, x));
       }
-      const Vector place = hn::Iota(d, static_cast<float>(v * kLanes));
-      if (s.alibi_slope != 0) {
-        const Vector away =
+      const V place = hn::Iota(d, static_cast<float>(v * kLanes));
+      if (!simple && s.alibi_slope != 0) {
+        const V away =
             hn::Abs(hn::Add(place, hn::Set(d, static_cast<float>(b.first + s.offset - j))));
         x = hn::MulAdd(away, slope, x);
       }
-      const auto in_window = hn::And(hn::Ge(place, low), hn::Le(place, high));
-      x = hn::IfThenElse(hn::Or(in_window, hn::Lt(place, global_lanes)), x, nothing);
+      if constexpr (!simple) {
+        const auto in_window = hn::And(hn::Ge(place, low), hn::Le(place, high));
+        x = hn::IfThenElse(hn::Or(in_window, hn::Lt(place, global_lanes)), x, nothing);
+      }
       top[v] = hn::Max(top[v], x);
       hn::Store(x, d, row + v * kLanes);
     }
   }
+}
+
+/// Everything that is not q.k, on scores: softcap, bias, mask, windows. Raises `top`. Scores that
+/// are not `scaled` yet are multiplied by `unit` first.
+template <int vectors, bool scaled, class V>
+void edit_scores(const Slice& s, const Block& b, const Scores& t, float unit, V (&top)[vectors]) {
+  if (only_pairs(s)) return edit_scores_of<vectors, scaled, true>(s, b, t, unit, top);
+  edit_scores_of<vectors, scaled, false>(s, b, t, unit, top);
 }
 
 template <class T, class Kernel>
@@ -417,6 +433,7 @@ void start_block(const Kernel& kernel, const Slice& s, Range queries, Range keys
   b.first = queries.begin;
   b.count = std::min(block_queries(s), queries.end - queries.begin);
   b.vectors = static_cast<int>((b.count + kLanes - 1) / kLanes);
+  b.half = kHalfLanes < kLanes && b.count <= kHalfLanes;
   b.keys = visible_keys(s, b.first, b.first + b.count - 1, keys);
   kernel.template load_queries<T>(b, scratch.rows);
   const int64_t wide = b.vectors * kLanes;

@@ -60,18 +60,19 @@ struct Part : Scores {
 
 /// One block against one key tile. `edited`: scores are more than q.k, or some keys are hidden from
 /// some queries.
-template <int vectors, bool edited>
+template <class D, int vectors, bool edited>
 void attend_part_of_tile(const Slice& s, const Block& b, const Part& t) {
-  const Floats d;
+  using V = hn::Vec<D>;
+  const D d;
   const int64_t count = t.keys.end - t.keys.begin;
   constexpr int64_t wide = vectors * kLanes;
 
-  Vector before[vectors], top[vectors];
+  V before[vectors], top[vectors];
   for (int v = 0; v < vectors; ++v) top[v] = before[v] = hn::Load(d, b.top + v * kLanes);
   for (int64_t j = 0; j < count; j += kRows) {
     const float* row[kRows];  // rows beyond the last repeat it; their scores are not used
     for (int r = 0; r < kRows; ++r) row[r] = t.k.data + std::min(j + r, count - 1) * t.k.stride;
-    Vector acc[kRows][vectors];
+    V acc[kRows][vectors];
     dot_tile<vectors>(row, static_cast<const float*>(b.q), s.head_dim, acc);
     t.ahead->fetch();
     for (int r = 0; r < kRows; ++r) {
@@ -83,7 +84,7 @@ void attend_part_of_tile(const Slice& s, const Block& b, const Part& t) {
   }
   if constexpr (edited) edit_scores<vectors, true>(s, b, t, 1.0f, top);
 
-  Vector keep[vectors], base[vectors], sum[vectors];
+  V keep[vectors], base[vectors], sum[vectors];
   for (int v = 0; v < vectors; ++v) {
     // A row without any key yet has the maximum -inf: any finite base gives it weights of 0 instead
     // of NaN.
@@ -92,22 +93,28 @@ void attend_part_of_tile(const Slice& s, const Block& b, const Part& t) {
     sum[v] = hn::Zero(d);
     hn::Store(top[v], d, b.top + v * kLanes);
   }
-  for (int64_t j = 0; j < count; ++j) {
-    for (int v = 0; v < vectors; ++v) {
-      float* const at = t.scores + j * wide + v * kLanes;
-      const Vector x = hn::Load(d, at);
-      Vector p = exp2_lanes(hn::Sub(x, base[v]));
-      sum[v] = hn::Add(sum[v], p);
-      if constexpr (edited)
-        p = hn::IfThenElse(hn::Eq(x, hn::Set(d, -kInfinity)), hn::Set(d, -0.0f), p);
-      hn::Store(p, d, at);
+  const auto weigh = [&](auto guarded) HWY_ATTR {
+    for (int64_t j = 0; j < count; ++j) {
+      for (int v = 0; v < vectors; ++v) {
+        float* const at = t.scores + j * wide + v * kLanes;
+        const V x = hn::Load(d, at);
+        V p = exp2_lanes(hn::Sub(x, base[v]));
+        sum[v] = hn::Add(sum[v], p);
+        if constexpr (decltype(guarded)::value)
+          p = hn::IfThenElse(hn::Eq(x, hn::Set(d, -kInfinity)), hn::Set(d, -0.0f), p);
+        hn::Store(p, d, at);
+      }
     }
-  }
+  };
+  if (edited && t.guarded)
+    weigh(std::true_type());
+  else
+    weigh(std::false_type());
   for (int v = 0; v < vectors; ++v)
     hn::Store(hn::MulAdd(hn::Load(d, b.sum + v * kLanes), keep[v], sum[v]), d, b.sum + v * kLanes);
 
   for (int64_t c = 0; c < s.head_dim_v; c += kRows) {
-    Vector acc[kRows][vectors];
+    V acc[kRows][vectors];
     if (edited && t.guarded) {
       outer_tile<vectors, true>(t.v.data + c, t.v.stride, t.scores, wide, count, acc);
     } else {
@@ -124,9 +131,10 @@ void attend_part_of_tile(const Slice& s, const Block& b, const Part& t) {
 
 template <bool edited>
 void attend_part_of_tile(const Slice& s, const Block& b, const Part& t) {
-  if (b.vectors == 3) return attend_part_of_tile<3, edited>(s, b, t);
-  if (b.vectors == 2) return attend_part_of_tile<2, edited>(s, b, t);
-  attend_part_of_tile<1, edited>(s, b, t);
+  if (b.vectors == 3) return attend_part_of_tile<Floats, 3, edited>(s, b, t);
+  if (b.vectors == 2) return attend_part_of_tile<Floats, 2, edited>(s, b, t);
+  if (!b.half) return attend_part_of_tile<Floats, 1, edited>(s, b, t);
+  if constexpr (kHalfLanes < kLanes) attend_part_of_tile<HalfFloats, 1, edited>(s, b, t);
 }
 
 struct Float32Kernel {

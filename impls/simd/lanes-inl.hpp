@@ -25,6 +25,10 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Floats = hn::ScalableTag<float>;
 using Vector = hn::Vec<Floats>;
 constexpr int kLanes = static_cast<int>(HWY_LANES(float));
+/// Half of a vector of 16, else a whole vector. Zen 4 carries out instructions of 512 bits in two
+/// halves: of these it does twice as many in the same time.
+using HalfFloats = hn::CappedTag<float, 8>;
+constexpr int kHalfLanes = static_cast<int>(hn::MaxLanes(HalfFloats()));
 constexpr int kVectors = 3;  // vectors of a full register tile: 3 * kLanes columns
 // Rows of a register tile: 8 x 3 accumulators of 32 registers, 4 x 3 of 16.
 constexpr int kRows = (HWY_LANES(float) == 16 || HWY_ARCH_ARM_A64) ? 8 : 4;
@@ -49,50 +53,51 @@ void for_chunks(int64_t depth, const Step& step) {
 }
 
 /// acc[r][0 .. vectors * kLanes) = sum_c row[r][c] * columns[c * stride + ...], c < depth,
-/// r < kRows; columns and stride are of whole vectors.
-template <int vectors>
+/// r < kRows; columns and stride are of whole vectors. Of V = half vectors the lower halves
+/// of columns and acc take part.
+template <int vectors, class V>
 HWY_INLINE void dot_tile(const float* const* row, const float* HWY_RESTRICT columns, int64_t stride,
-                         int64_t depth, Vector (&acc)[kRows][vectors]) {
-  const Floats d;
+                         int64_t depth, V (&acc)[kRows][vectors]) {
+  const hn::DFromV<V> d;
   const float* base[kRows];
   for (int r = 0; r < kRows; ++r) base[r] = row[r];
   for (int r = 0; r < kRows; ++r)
     for (int v = 0; v < vectors; ++v) acc[r][v] = hn::Zero(d);
   for (int64_t c = 0; c < depth; ++c, columns += stride) {
-    Vector column[vectors];
+    V column[vectors];
     for (int v = 0; v < vectors; ++v) column[v] = hn::Load(d, columns + v * kLanes);
     for (int r = 0; r < kRows; ++r) {
-      const Vector scalar = hn::Set(d, base[r][c]);
+      const V scalar = hn::Set(d, base[r][c]);
       for (int v = 0; v < vectors; ++v) acc[r][v] = hn::MulAdd(scalar, column[v], acc[r][v]);
     }
   }
 }
 /// The same of packed columns.
-template <int vectors>
+template <int vectors, class V>
 HWY_INLINE void dot_tile(const float* const* row, const float* HWY_RESTRICT columns, int64_t depth,
-                         Vector (&acc)[kRows][vectors]) {
+                         V (&acc)[kRows][vectors]) {
   dot_tile<vectors>(row, columns, vectors * kLanes, depth, acc);
 }
 
 /// acc[r][...] = sum_j left[j * stride + r] * right[j * right_stride + ...], j < count, r < kRows.
 /// With `guarded` a right element of negative sign (a masked weight is -0.0) adds nothing, even to
-/// Inf or NaN.
-template <int vectors, bool guarded>
+/// Inf or NaN. V as in dot_tile.
+template <int vectors, bool guarded, class V>
 HWY_INLINE void outer_tile(const float* HWY_RESTRICT left, int64_t stride,
                            const float* HWY_RESTRICT right, int64_t right_stride, int64_t count,
-                           Vector (&acc)[kRows][vectors]) {
-  const Floats d;
-  [[maybe_unused]] const hn::RebindToSigned<Floats> number;
+                           V (&acc)[kRows][vectors]) {
+  const hn::DFromV<V> d;
+  [[maybe_unused]] const hn::RebindToSigned<hn::DFromV<V>> number;
   for (int r = 0; r < kRows; ++r)
     for (int v = 0; v < vectors; ++v) acc[r][v] = hn::Zero(d);
   for (int64_t j = 0; j < count; ++j, left += stride, right += right_stride) {
-    Vector weight[vectors];
+    V weight[vectors];
     for (int v = 0; v < vectors; ++v) weight[v] = hn::LoadU(d, right + v * kLanes);
     for (int r = 0; r < kRows; ++r) {
-      const Vector scalar = hn::Set(d, left[r]);
+      const V scalar = hn::Set(d, left[r]);
       for (int v = 0; v < vectors; ++v) {
         if constexpr (guarded) {
-          const Vector term = hn::Mul(scalar, weight[v]);
+          const V term = hn::Mul(scalar, weight[v]);
           const auto masked = hn::Lt(hn::BitCast(number, weight[v]), hn::Zero(number));
           acc[r][v] = hn::Add(acc[r][v], hn::IfThenZeroElse(hn::RebindMask(d, masked), term));
         } else {
@@ -105,14 +110,16 @@ HWY_INLINE void outer_tile(const float* HWY_RESTRICT left, int64_t stride,
 
 /// max(floor, x) and min(ceiling, x), NaN where x is. Only vectors of x86 return the second operand
 /// where either is NaN; those of Arm return the number.
-HWY_INLINE Vector at_least(Vector floor, Vector x) {
+template <class V>
+HWY_INLINE V at_least(V floor, V x) {
 #if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR
   return hn::Max(floor, x);
 #else
   return hn::IfThenElse(hn::Lt(x, floor), floor, x);
 #endif
 }
-HWY_INLINE Vector at_most(Vector ceiling, Vector x) {
+template <class V>
+HWY_INLINE V at_most(V ceiling, V x) {
 #if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR
   return hn::Min(ceiling, x);
 #else
@@ -123,10 +130,11 @@ HWY_INLINE Vector at_most(Vector ceiling, Vector x) {
 /// 2^(n + f) for |f| <= 0.5 and shifted = n + 127 + 1.5 * 2^23, whose low bits are the biased
 /// exponent. Degree 5; largest relative error kExp2Error (storage.hpp); exactly 2^n at f = 0: what
 /// rescales a row must not drift.
-HWY_INLINE Vector exp2_parts(Vector f, Vector shifted) {
-  const Floats d;
-  const hn::RebindToUnsigned<Floats> bits;
-  Vector p = hn::MulAdd(hn::Set(d, 0.0013264727f), f, hn::Set(d, 0.0096715130f));
+template <class V>
+HWY_INLINE V exp2_parts(V f, V shifted) {
+  const hn::DFromV<V> d;
+  const hn::RebindToUnsigned<hn::DFromV<V>> bits;
+  V p = hn::MulAdd(hn::Set(d, 0.0013264727f), f, hn::Set(d, 0.0096715130f));
   p = hn::MulAdd(p, f, hn::Set(d, 0.0555073358f));
   p = hn::MulAdd(p, f, hn::Set(d, 0.2402224243f));
   p = hn::MulAdd(p, f, hn::Set(d, 0.6931470037f));
@@ -137,39 +145,41 @@ HWY_INLINE Vector exp2_parts(Vector f, Vector shifted) {
 constexpr float kExponentShift = 12583039.0f;
 
 /// 2^x for x <= 127, 0 below -126.5, NaN of NaN, and exactly 1 at 0.
-HWY_INLINE Vector exp2_lanes(Vector x) {
-  const Floats d;
-  const Vector shift = hn::Set(d, kExponentShift);
+template <class V>
+HWY_INLINE V exp2_lanes(V x) {
+  const hn::DFromV<V> d;
+  const V shift = hn::Set(d, kExponentShift);
   x = at_least(hn::Set(d, -127.0f), x);
-  const Vector shifted = hn::Add(x, shift);
+  const V shifted = hn::Add(x, shift);
   return exp2_parts(hn::Sub(x, hn::Sub(shifted, shift)), shifted);
 }
 
 /// e^x for x <= 0, anything finite above; 0 below -87.7, NaN of NaN. log2(e) in two parts keeps the
 /// error at that of exp2.
-HWY_INLINE Vector exp_lanes(Vector x) {
-  const Floats d;
-  const Vector shift = hn::Set(d, kExponentShift), log2e = hn::Set(d, 1.44269502f);
+template <class V>
+HWY_INLINE V exp_lanes(V x) {
+  const hn::DFromV<V> d;
+  const V shift = hn::Set(d, kExponentShift), log2e = hn::Set(d, 1.44269502f);
   x = at_most(hn::Zero(d), at_least(hn::Set(d, -88.0f), x));
-  const Vector shifted = hn::MulAdd(x, log2e, shift);
-  const Vector whole = hn::Sub(shifted, shift);
+  const V shifted = hn::MulAdd(x, log2e, shift);
+  const V whole = hn::Sub(shifted, shift);
   return exp2_parts(hn::MulAdd(x, hn::Set(d, 1.92596299e-8f), hn::MulSub(x, log2e, whole)),
                     shifted);
 }
 
 /// tanh x, relative error about 2e-7: an odd polynomial near 0 (Cephes tanhf), 1 - 2 / (exp(2 |x|)
 /// + 1) beyond.
-HWY_INLINE Vector tanh_lanes(Vector x) {
-  const Floats d;
-  const Vector size = hn::Abs(x), square = hn::Mul(x, x);
-  Vector p = hn::MulAdd(hn::Set(d, -5.70498872745e-3f), square, hn::Set(d, 2.06390887954e-2f));
+template <class V>
+HWY_INLINE V tanh_lanes(V x) {
+  const hn::DFromV<V> d;
+  const V size = hn::Abs(x), square = hn::Mul(x, x);
+  V p = hn::MulAdd(hn::Set(d, -5.70498872745e-3f), square, hn::Set(d, 2.06390887954e-2f));
   p = hn::MulAdd(p, square, hn::Set(d, -5.37397155531e-2f));
   p = hn::MulAdd(p, square, hn::Set(d, 1.33314422036e-1f));
   p = hn::MulAdd(p, square, hn::Set(d, -3.33332819422e-1f));
-  const Vector near = hn::MulAdd(hn::Mul(p, square), x, x);
-  const Vector power =
-      exp2_lanes(at_most(hn::Set(d, 60.0f), hn::Mul(size, hn::Set(d, 2.885390082f))));
-  const Vector far =
+  const V near = hn::MulAdd(hn::Mul(p, square), x, x);
+  const V power = exp2_lanes(at_most(hn::Set(d, 60.0f), hn::Mul(size, hn::Set(d, 2.885390082f))));
+  const V far =
       hn::Sub(hn::Set(d, 1.0f), hn::Div(hn::Set(d, 2.0f), hn::Add(power, hn::Set(d, 1.0f))));
   return hn::IfThenElse(hn::Lt(size, hn::Set(d, 0.625f)), near, hn::CopySign(far, x));
 }
