@@ -91,6 +91,11 @@ struct FlashBackwardCpu {
     // then over blocks and heads.
     support.sum_chain = std::max(work.tile_keys + work.part / work.tile_keys + work.parts,
                                  work.block + work.blocks * work.group);
+    // Where pairs may be hidden, tiles with NaN are summed pair by pair.
+    if ((problem.features &
+         (ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW | ATTEST_WITH_MASK | ATTEST_WITH_BIAS)) != 0)
+      support.sum_chain = std::max({support.sum_chain, work.part + work.parts,
+                                    impls::softmax_params(problem).seq_len_q * work.group});
     support.workspace_bytes = work.workspace_bytes;
     return nullptr;
   }
