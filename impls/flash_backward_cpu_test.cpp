@@ -25,6 +25,13 @@ Trial make_trial(uint64_t seed, bool finite) {
   if (p.head_dim != p.head_dim_v) t.features |= ATTEST_WITH_HEAD_DIM_V;
   p.seq_len_q = r.chance(10) ? 1 : r.upto(r.chance(20) ? 220 : 60);
   p.seq_len_kv = r.chance(10) ? 1 : r.upto(r.chance(20) ? 300 : 70);
+  if (seed == 12) {  // parts of two tiles, and two blocks of queries
+    p.batch = 1, p.num_heads = p.num_kv_heads = 3;
+    t.features &= ~uint64_t{ATTEST_WITH_GQA};
+    p.seq_len_q = 100, p.seq_len_kv = 700;
+    p.head_dim = p.head_dim_v = 8;
+    t.features &= ~uint64_t{ATTEST_WITH_HEAD_DIM_V};
+  }
   if (r.chance(60)) trial::set_band(t, r);
   const bool strided = r.chance(25);
   if (strided) t.features |= ATTEST_WITH_STRIDES;
