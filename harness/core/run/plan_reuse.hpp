@@ -7,7 +7,6 @@
 // also runs in a process of its own, as far as time allows. Outputs are judged by their goldens;
 // unless the implementation declares itself nondeterministic, they must agree to the bit as well.
 #pragma once
-#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -40,7 +39,6 @@ class PlanReuse {
   struct Member;
   struct Part;
   class FreshProcesses;
-  using Leaving = std::list<std::unique_ptr<Plugin>>;
   using Parts = std::vector<std::unique_ptr<Part>>;
   Parts parts(Plugin& plugin, const Implementation& implementation, bool again);
   bool play(Plugin& process, const Implementation& implementation, Parts& parts, bool forward,
@@ -56,7 +54,6 @@ class PlanReuse {
   std::vector<std::unique_ptr<Member>> members_;  // the problem itself, then its variants
   uint64_t seed_;
   bool diagnosed_;
-  Leaving leaving_;
   double inputs_s_ = 0, judging_s_ = 0;
 };
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <system_error>
 
 #include "core/measure/machine/affinity.hpp"
 #include "core/tensor/error.hpp"
@@ -129,11 +130,15 @@ void PrivateMemory::populate(std::span<const size_t> pieces) const {
   }
   if (bytes < kLeastPopulated_bytes) return;
   const std::vector<int> cpus = allowed_cpus();
-  on_every_cpu(cpus, [&](size_t cpu) {
+  const auto populate_some = [&](size_t cpu) {
     for (size_t i = cpu; i < steps.size(); i += cpus.size())
       madvise(reinterpret_cast<void*>(steps[i].first), steps[i].second - steps[i].first,
               MADV_POPULATE_WRITE);
-  });
+  };
+  try {
+    on_every_cpu(cpus, populate_some);
+  } catch (const std::system_error&) {  // no thread: the plugin may hold thousands
+  }
 }
 
 size_t PrivateMemory::kept_bytes() { return ordinary.unused_bytes() + huge.unused_bytes(); }

@@ -80,13 +80,12 @@ bool pin_process(const std::string& list) {
 }
 
 void on_every_cpu(const std::vector<int>& cpus, const std::function<void(size_t)>& work) {
-  std::vector<std::thread> threads;
+  std::vector<std::jthread> threads;  // joins, also if one cannot be started
   for (size_t i = 0; i < cpus.size(); ++i)
     threads.emplace_back([&, i] {
       pin_process(cpu_list({cpus[i]}));
       work(i);
     });
-  for (std::thread& thread : threads) thread.join();
 }
 
 }  // namespace attest::core

@@ -28,8 +28,8 @@ std::vector<int> parse_cpu_list(const std::string& list);
 /// if the system refuses.
 bool pin_process(const std::string& list);
 
-/// Calls work(i) for each of the CPUs at once, on a thread of its own that is pinned to cpus[i],
-/// and returns when all are done and their threads are gone. The caller keeps its own mask.
+/// Calls work(i) for each CPU at once, on a thread that is pinned to cpus[i], and waits for all.
+/// The caller keeps its own mask. Throws std::system_error if the system starts no thread.
 void on_every_cpu(const std::vector<int>& cpus, const std::function<void(size_t)>& work);
 
 }  // namespace attest::core

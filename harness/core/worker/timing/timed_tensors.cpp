@@ -37,7 +37,8 @@ TimedTensors::TimedTensors(const attest_tensor* tensor, const MappedTensors& fir
                            StatusPage& status)
     : tensor_(tensor), first_(first), second_(second), outputs_(outputs) {
   std::vector<PrivateMemory::Piece> pieces;
-  std::vector<size_t> filled;  // below; the pages of the workspace are the implementation's to get
+  std::vector<size_t>
+      filled;  // Filled below. The implementation itself touches its workspace first.
   for (const MappedTensors* tensors : {&first_, &outputs_})
     for (const Slot& slot : tensors->slots) {
       const bool is_tensor = slot.role != kWorkspaceRole;
