@@ -1,6 +1,8 @@
 // Rounding of a number to any dtype of a declared arithmetic. Emulated kernels use it.
 #pragma once
+#include <bit>
 #include <cmath>
+#include <cstdint>
 
 #include "core/tensor/dtype.hpp"
 
@@ -13,8 +15,12 @@ inline double rounded(double x, DType dtype) {
   if (dtype == ATTEST_F64 || !std::isfinite(x)) return x;
   const double magnitude = std::fabs(x), ulp = 2 * half_subnormal(dtype);
   if (magnitude < smallest_normal(dtype)) return std::nearbyint(x / ulp) * ulp;
-  // Veltkamp's splitting: as many bits as the roundoff says.
-  const double t = (0x1p53 * unit_roundoff(dtype) + 1) * x, y = t - (t - x);
+  // On the bits, which keeps as many as the roundoff says: a compiler may contract the products and
+  // sums of Veltkamp's splitting to multiply-adds, and then nothing is rounded.
+  const auto last = uint64_t(0x1p53 * unit_roundoff(dtype));  // the last bit that is kept
+  uint64_t bits = std::bit_cast<uint64_t>(x);
+  bits += last / 2 - ((bits & last) == 0 ? 1 : 0);
+  const double y = std::bit_cast<double>(bits & ~(last - 1));
   return std::fabs(y) > largest_finite(dtype) ? std::copysign(INFINITY, x) : y;
 }
 
