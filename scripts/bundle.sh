@@ -10,7 +10,7 @@
 #   scripts/bundle.sh --no-sanitizer           without compute-sanitizer, which takes 40 MiB
 # On that machine: FOLDER/scripts/device.sh; on a Jetson board: FOLDER/scripts/orin.sh
 # Exit codes: 0; 1 if the bundle is larger than 60 MiB, needs a glibc newer than 2.39 (for Orin: a
-# glibc or libstdc++ newer than that of Ubuntu 24.04), needs a library that it has not, or does not
+# glibc or libstdc++ newer than that of Ubuntu 24.04), needs a library that it lacks, or does not
 # start; 3 if a bundle for Orin lacks implementations for its GPU, which are named; 4 if set-up or
 # build fails, or if what it needs for the board is not available, which is named; 64 for wrong
 # arguments.
@@ -47,7 +47,7 @@ folder=${folder:-$root/build/bundle${target:+-$target}}
 cross=
 if [[ $target == orin ]]; then
   if [[ $architecture ]]; then
-    echo "bundle.sh: --arch goes with another machine than --target orin, whose GPU is 87" >&2
+    echo "bundle.sh: --arch cannot be given with --target orin, whose GPU is sm_87" >&2
     exit 64
   fi
   # JetPack 7.2 stands on Ubuntu 24.04. Libraries of g++ are the board's own.
@@ -142,9 +142,10 @@ for limit in "${limits[@]}"; do
 done
 # Where it is tried below, other libraries than those of the bundle may be found.
 mapfile -t files < <(find "$folder"/{bin,lib*} -type f)
-missing=$(lacking "$(find "$folder" -type d -path '*/attest/bundled')" "${files[@]}")
+bundled=$(find "$folder" -type d -path '*/attest/bundled')
+missing=$(lacking "${bundled:-/nowhere}" "${files[@]}")
 if [[ $missing ]]; then
-  echo "bundle.sh: the bundle has not all libraries: ${missing//$'\n'/, }" >&2
+  echo "bundle.sh: the bundle lacks libraries: ${missing//$'\n'/, }" >&2
   exit 1
 fi
 if [[ -z $target ]]; then exit 0; fi

@@ -1,10 +1,12 @@
 # What programs and libraries need of a machine: versions of the symbols of glibc and libstdc++, and
 # libraries. It is sourced. Files of another processor are read too.
 
-# The newest symbols that Ubuntu 22.04 has, on which JetPack 6 stands; and 24.04, with JetPack 7.2.
+# The newest symbols that Ubuntu 22.04 has, on which JetPack 6 stands; and Ubuntu 24.04, on which
+# JetPack 7.2 stands.
 # shellcheck disable=SC2034
-ubuntu_22_04=(GLIBC_2.35 GLIBCXX_3.4.30 CXXABI_1.3.13) \
-  ubuntu_24_04=(GLIBC_2.39 GLIBCXX_3.4.33 CXXABI_1.3.15)
+ubuntu_22_04=(GLIBC_2.35 GLIBCXX_3.4.30 CXXABI_1.3.13)
+# shellcheck disable=SC2034
+ubuntu_24_04=(GLIBC_2.39 GLIBCXX_3.4.33 CXXABI_1.3.15)
 
 # newest_symbol KIND FILE...: e.g. GLIBC_2.34, where KIND is GLIBC, GLIBCXX or CXXABI; nothing if
 # the files need none.
@@ -24,7 +26,8 @@ newer_than() {
 }
 
 # lacking FOLDER FILE...: lines "FILE needs LIBRARY" for each library that a file needs, and that is
-# neither in FOLDER nor one of glibc's and g++'s, which every machine has.
+# neither in FOLDER nor one of glibc's and g++'s: every board has both, and for other machines
+# bundle.sh packs those of g++.
 lacking() {
   local folder=$1 file library
   shift

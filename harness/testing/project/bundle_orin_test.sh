@@ -86,7 +86,7 @@ rm "$work/harmed"
 NEEDS=GLIBC_2.40 expect "glibc" 1 'needs GLIBC_2.40, and GLIBC_2.39 is the newest' --target orin
 NEEDS=GLIBCXX_3.4.34 expect "libstdc" 1 'needs GLIBCXX_3.4.34, and GLIBCXX_3.4.33' --target orin
 NEEDS=CXXABI_1.3.16 expect "its ABI" 1 'needs CXXABI_1.3.16, and CXXABI_1.3.15' --target orin
-LIBRARY=libfmt.so.9 expect "a library" 1 'has not all libraries: attest needs libfmt.so.9' \
+LIBRARY=libfmt.so.9 expect "a library" 1 'lacks libraries: attest needs libfmt.so.9' \
   --target orin
 CUDA=12.6 expect "CUDA 12" 4 'missing: libcudart_static.a and libcudadevrt.a of CUDA 12.6' \
   --target orin
@@ -101,6 +101,6 @@ if [[ -e build/cuda-packages-arm64 ]] || grep -q toolchain "$work/called"; then
   exit 1
 fi
 expect "an unknown target" 64 'orin is known' --target thor
-expect "two architectures" 64 'another machine than --target orin' --target orin --arch 90a
+expect "two architectures" 64 'cannot be given with --target orin' --target orin --arch 90a
 echo '# R35 (release), REVISION: 4.1' >"$work/machine/etc/nv_tegra_release"
 expect "JetPack 5" 4 'JetPack 5 or older \(R35\) is not supported: .*install JetPack 6'
