@@ -566,8 +566,10 @@ struct Fragments {
 typedef double Four __attribute__((vector_size(32)));
 typedef int32_t FourWhole __attribute__((vector_size(16)));
 
-// Half of the emulation's time goes here: loops are unrolled, and a CPU that has AVX2 uses it.
-#ifdef __x86_64__
+// Half of the emulation's time goes here: loops are unrolled, and a CPU that has AVX2 uses it. The
+// choice is made before a sanitizer is set up, so there is none in its builds.
+#if defined(__x86_64__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)
 #define CUDA_ON_HOST_CLONES __attribute__((target_clones("avx2", "default")))
 #else
 #define CUDA_ON_HOST_CLONES
