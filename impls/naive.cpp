@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "attest.hpp"
+#include "top_k.hpp"
 
 namespace {
 
@@ -18,13 +19,14 @@ struct Naive {
       .version = "1",
       .summary = "full score matrix in float32, products by Eigen, threads over rows",
       .dtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16),
-      .features =
-          ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW |
-          ATTEST_WITH_DIAGONAL | ATTEST_WITH_SOFTCAP | ATTEST_WITH_BIAS | ATTEST_WITH_MASK |
-          ATTEST_WITH_LSE | ATTEST_WITH_VARLEN | ATTEST_WITH_SEQ_LENS | ATTEST_WITH_PAGES |
-          ATTEST_WITH_ORDER | ATTEST_WITH_PATCHES | ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS |
-          ATTEST_WITH_STRIDES | ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED |
-          ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS | ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_GLOBAL};
+      .features = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL |
+                  ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL | ATTEST_WITH_SOFTCAP |
+                  ATTEST_WITH_BIAS | ATTEST_WITH_MASK | ATTEST_WITH_LSE | ATTEST_WITH_VARLEN |
+                  ATTEST_WITH_SEQ_LENS | ATTEST_WITH_PAGES | ATTEST_WITH_ORDER |
+                  ATTEST_WITH_PATCHES | ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS |
+                  ATTEST_WITH_STRIDES | ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED |
+                  ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS | ATTEST_WITH_BLOCK_MASK |
+                  ATTEST_WITH_GLOBAL | ATTEST_WITH_TOP_K};
   const attest_problem& problem;
 
   using Tensors = attest::Softmax<attest::Any>;
@@ -81,8 +83,10 @@ struct Naive {
       const auto [begin, end] = keys_of_rows(a, b, first, count);
       auto block = scores.block(first, begin, count, end - begin);
       block.noalias() = q.middleRows(first, count) * k.middleRows(begin, end - begin).transpose();
+      std::vector<float> visible;
       for (int64_t i = first; i < first + count; ++i) {
         const float top = std::max(to_logits(a, b, h, i, {begin, end}, scores), a.sink(h));
+        if (a.p.top_k > 0 && begin < end) top_k::keep(a.p, &scores(i, begin), end - begin, visible);
         for (const Wild& element : wild)
           if (element.key >= begin && element.key < end && scores(i, element.key) != kHidden)
             o(i, element.channel) += element.value;

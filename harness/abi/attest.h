@@ -185,7 +185,8 @@ enum {
   ATTEST_WITH_ALIBI = 1 << 19,      // ALIBI_SLOPES
   ATTEST_WITH_SINKS = 1 << 20,
   ATTEST_WITH_BLOCK_MASK = 1 << 21,
-  ATTEST_WITH_GLOBAL = 1 << 22  // global_tokens > 0
+  ATTEST_WITH_GLOBAL = 1 << 22,  // global_tokens > 0
+  ATTEST_WITH_TOP_K = 1 << 23    // top_k > 0
 };
 // Bits private to an operation, n 0 .. 30. Bit 63 is kept for "see further words".
 #define ATTEST_OWN_BIT(n) (UINT64_C(1) << (32 + (n)))
@@ -203,6 +204,10 @@ enum {
 //     length_kv(b) - length_q(b) if diagonal is ATTEST_BOTTOM_RIGHT; p is not clamped. The band
 //     also allows every pair of which i or j is below global_tokens;
 //   - the patch and the grid window.
+// With top_k > 0 the softmax then runs over the top_k keys of the row with the largest logits: all
+// that it sees, if these are fewer. If several keys share the top_k-th largest logit, top_k_ties
+// says which of them count. Keys that do not count are hidden. A logit that is NaN is the largest,
+// so its row is NaN. The sink is no key.
 // A row that sees no key has o = 0 and lse = -inf, with sinks too. What is hidden never leaks into
 // a result, NaN and Inf included. Without CU_SEQLENS and SEQ_LENS every sequence has seq_len_q and
 // seq_len_kv tokens.
@@ -221,6 +226,9 @@ enum {
 // in f32, f16 and bf16; DBIAS and all else is not judged yet.
 #define ATTEST_WITH_DBIAS ATTEST_OWN_BIT(0)  // of ATTEST_SOFTMAX_BACKWARD
 enum { ATTEST_TOP_LEFT = 0, ATTEST_BOTTOM_RIGHT = 1 };
+// Of the keys that share the top_k-th largest logit, those count that come first, so that top_k
+// keys count in all; or all of them do.
+enum { ATTEST_TOP_K_FIRST = 0, ATTEST_TOP_K_ALL_TIES = 1 };
 typedef struct attest_softmax_params {
   uint32_t struct_size;  // sizeof of the host's struct
   int32_t diagonal;      // where the band of each sequence is anchored: one of the two values above
@@ -257,6 +265,9 @@ typedef struct attest_softmax_params {
   // key, and every query sees them, even where the band would hide the pair. Queries and keys are
   // the same tokens, and there is a band. 0: no position is global.
   int64_t global_tokens;
+  int64_t top_k;       // how many keys of each row count, at most seq_len_kv; 0: all that it sees
+  int32_t top_k_ties;  // one of the two values above; 0 without top_k
+  int32_t reserved2_;  // 0
 } attest_softmax_params;
 // The stages of softmax attention, for attest_support.
 enum {

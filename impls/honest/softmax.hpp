@@ -8,6 +8,7 @@
 
 #include "attest.hpp"
 #include "honest/method.hpp"
+#include "top_k.hpp"
 
 namespace honest {
 
@@ -17,7 +18,7 @@ constexpr uint64_t kSoftmaxFeatures =
     ATTEST_WITH_LSE | ATTEST_WITH_VARLEN | ATTEST_WITH_SEQ_LENS | ATTEST_WITH_PAGES |
     ATTEST_WITH_ORDER | ATTEST_WITH_PATCHES | ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS |
     ATTEST_WITH_STRIDES | ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED | ATTEST_WITH_ALIBI |
-    ATTEST_WITH_SINKS | ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_GLOBAL;
+    ATTEST_WITH_SINKS | ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_GLOBAL | ATTEST_WITH_TOP_K;
 constexpr uint64_t kDtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) |
                              ATTEST_BIT(ATTEST_BF16) | ATTEST_BIT(ATTEST_F64);
 
@@ -221,6 +222,7 @@ class SoftmaxKernel {
         x_.addend[n] = a_.pair_term(b, h, i, place(row.begin + n));
       to_logits(seen, count, 1, x_.addend, m_.computes.score);
     }
+    if (a_.p.top_k > 0) top_k::keep(a_.p, seen, count, visible_, m_.reversed);
     for (const Wild& element : wild_)
       if (element.key >= row.begin && element.key < row.end && s[element.key] != kHidden)
         row.wild.push_back(element);
@@ -350,6 +352,7 @@ class SoftmaxKernel {
   const int64_t tile_;
   int64_t length_ = 0;
   std::vector<Wild> wild_;
+  std::vector<float> visible_;  // of a row, for top_k
 };
 
 }  // namespace honest

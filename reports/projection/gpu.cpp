@@ -86,8 +86,8 @@ std::optional<Pattern> pattern_of(const core::Record& record, const Sizes& s) {
   };
   for (const char* of_data : {"VARLEN", "SEQ_LENS", "PAGES"})
     if (has(of_data)) return std::nullopt;
-  for (const char* other :
-       {"WINDOW", "DIAGONAL", "MASK", "ORDER", "PATCHES", "GRID", "SINKS", "BLOCK_MASK", "GLOBAL"})
+  for (const char* other : {"WINDOW", "DIAGONAL", "MASK", "ORDER", "PATCHES", "GRID", "SINKS",
+                            "BLOCK_MASK", "GLOBAL", "TOP_K"})
     if (has(other)) return Pattern::kElsewhere;
   return has("CAUSAL") && s.queries == s.keys ? Pattern::kCausal : Pattern::kElsewhere;
 }

@@ -509,6 +509,20 @@ std::vector<TermCase> term_cases() {
        Bug::kAddition,
        {},
        {"tokens"}},
+      {T::kSwapped,
+       "swapped",
+       "keys at the edge of top_k whose scores differ by the order of their sums alone",
+       {},
+       [] {
+         Case c = dense({.keys = 300});
+         c.problem.as<Params>().top_k = 14;
+         finish_problem(c.problem);
+         softmax_operation().fill(c.problem, {"top_k_close", 1}, c.tensors, false);
+         return c;
+       },
+       Bug::kAddition,
+       {.mixed_orders = true},
+       {"top_k_close"}},
       {T::kWeighsByLse, "weighs_by_lse", "p = exp(s - lse) with an lse of 400",
        in(ATTEST_F32, {}, ATTEST_WEIGHS_BY_LSE, 16),
        [] {

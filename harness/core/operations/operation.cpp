@@ -255,7 +255,7 @@ std::vector<std::string> feature_names(uint64_t features, const Operation* opera
       "GQA",       "HEAD_DIM_V", "CAUSAL", "WINDOW",     "DIAGONAL", "SOFTCAP",
       "BIAS",      "MASK",       "LSE",    "VARLEN",     "SEQ_LENS", "PAGES",
       "ORDER",     "PATCHES",    "GRID",   "REL_BIAS",   "STRIDES",  "MIXED_DTYPE",
-      "UNALIGNED", "ALIBI",      "SINKS",  "BLOCK_MASK", "GLOBAL"};
+      "UNALIGNED", "ALIBI",      "SINKS",  "BLOCK_MASK", "GLOBAL",   "TOP_K"};
   std::vector<std::string> names;
   for (int bit = 0; bit < 64; ++bit) {
     if (!(features >> bit & 1)) continue;

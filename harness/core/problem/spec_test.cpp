@@ -203,6 +203,7 @@ Problem random_softmax(uint64_t seed) {
   if (one_in(5)) p.page_size = 1 + below(32);
   if (one_in(8)) p.block_q = 1 + below(64), p.block_kv = 1 + below(64);
   if (one_in(8)) p.global_tokens = 1 + below(8);
+  if (one_in(8)) p.top_k = 1 + below(20), p.top_k_ties = int32_t(below(2));
   if (one_in(4)) {
     p.window_height = 1 + below(8);
     p.window_width = 1 + below(8);
@@ -261,7 +262,7 @@ TEST(Spec, EveryRandomProblemComesBackFromItsLine) {
         << line;
   }
   EXPECT_GT(made, 4000);
-  EXPECT_EQ(print_features(features), print_features((ATTEST_WITH_GLOBAL << 1) - 1))
+  EXPECT_EQ(print_features(features), print_features((ATTEST_WITH_TOP_K << 1) - 1))
       << "the generator misses a feature";
 }
 

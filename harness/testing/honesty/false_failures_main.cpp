@@ -1,6 +1,6 @@
 // The command behind scripts/false_failures.sh: how often an honest implementation is failed.
 //   false_failures [--problems N] [--top N] [--seed N] [--jobs N] [--flops MOST] [--seconds N]
-//   [--impl PREFIX] [--each N] [--operation NAME]
+//   [--impl PREFIX] [--each N] [--operation NAME] [--top-k PERCENT]
 //   [--fill NAME] [--spec LINE] [PLUGIN]
 // Prints a table in Markdown; exit code 1 when anything was failed, 4 when nothing was judged.
 #include <fmt/format.h>
@@ -56,6 +56,8 @@ Command read(int count, char** words) {
       command.options.implementations = words[i];
     else if (word == "--each")
       command.options.each = size_t(std::max(0ll, std::atoll(words[i])));
+    else if (word == "--top-k")
+      command.options.limits.top_k_percent = std::atoi(words[i]);
     else if (word == "--operation") {
       command.options.limits.operation = words[i];
       if (!find_operation(command.options.limits.operation))
@@ -65,7 +67,7 @@ Command read(int count, char** words) {
     else
       throw Error(word +
                   ": must be --problems, --top, --seed, --jobs, --flops, --seconds, --spec, "
-                  "--impl, --each, --operation or --fill");
+                  "--impl, --each, --operation, --top-k or --fill");
   }
   return command;
 }

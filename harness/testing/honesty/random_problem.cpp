@@ -24,6 +24,7 @@ constexpr DType kDtypes[] = {ATTEST_F32, ATTEST_F32,  ATTEST_F32,  ATTEST_F16,  
 
 // Making, reading and judging an element cost about as much as so many operations.
 constexpr double kElementFlops = 100;
+constexpr uint64_t kTopKStream = 0x746f706b;
 
 class Draw {
  public:
@@ -350,6 +351,13 @@ class DeformableMaker : Maker {
   }
 };
 
+void set_top_k(Problem& problem, Draw& draw) {
+  auto& p = problem.as<SoftmaxParams>();
+  p.top_k = std::min(int64_t(draw.spread(1, double(p.seq_len_kv) + 1)), p.seq_len_kv);
+  p.top_k_ties = draw.chance(40) ? ATTEST_TOP_K_ALL_TIES : ATTEST_TOP_K_FIRST;
+  finish_problem(problem);
+}
+
 }  // namespace
 
 Problem random_problem(uint64_t seed, uint64_t index, const ProblemLimits& limits) {
@@ -358,7 +366,13 @@ Problem random_problem(uint64_t seed, uint64_t index, const ProblemLimits& limit
   const auto is = [&](const char* operation, int64_t below) {
     return limits.operation.empty() ? drawn < below : limits.operation == operation;
   };
-  if (is("softmax", 85)) return SoftmaxMaker(draw, limits).make();
+  if (is("softmax", 85)) {
+    Problem problem = SoftmaxMaker(draw, limits).make();
+    // Draws of its own, so that the other problems of a stream stay what they are.
+    Draw of_top_k(random_bits(seed, kTopKStream), index);
+    if (of_top_k.chance(limits.top_k_percent)) set_top_k(problem, of_top_k);
+    return problem;
+  }
   if (is("linear", 93)) return LinearMaker(draw, limits).make();
   return DeformableMaker(draw, limits).make();
 }

@@ -17,6 +17,7 @@ struct ProblemLimits {
   double least_flops = 1e5, most_flops = 2e9;
   int64_t most_pairs = 4'000'000;  // elements of BIAS and MASK
   std::string operation;           // this one alone; empty: any
+  int top_k_percent = 6;           // of the problems of softmax attention have top_k
 };
 
 /// Problem `index` of the stream `seed`: the same one on every machine. It is complete and valid.

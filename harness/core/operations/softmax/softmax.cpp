@@ -6,6 +6,7 @@
 #include "core/operations/relation.hpp"
 #include "core/operations/softmax/closed_form/codebook.hpp"
 #include "core/operations/softmax/fills/finite_biases.hpp"
+#include "core/operations/softmax/fills/top_k.hpp"
 #include "core/operations/softmax/problem/geometry.hpp"
 #include "core/tensor/error.hpp"
 #include "core/tensor/random.hpp"
@@ -41,6 +42,8 @@ constexpr Field kFields[] = {
     FIELD(block_q, 0, "queries in a block of block_mask; 0: no block mask"),
     FIELD(block_kv, 0, "keys in a block of block_mask; 0: no block mask"),
     FIELD(global_tokens, 0, "first positions that the band leaves out: they see all, all see them"),
+    FIELD(top_k, 0, "keys of a row that count, those of the largest logits; 0: all"),
+    FIELD(top_k_ties, 0, "of equal logits at that edge count 0: the first keys; 1: all"),
 };
 #undef FIELD
 
@@ -202,6 +205,7 @@ uint64_t SoftmaxOperation::features(const Problem& problem) const {
   add(problem.has(ATTEST_SINKS), ATTEST_WITH_SINKS);
   add(problem.has(ATTEST_BLOCK_MASK), ATTEST_WITH_BLOCK_MASK);
   add(p.global_tokens > 0, ATTEST_WITH_GLOBAL);
+  add(p.top_k > 0, ATTEST_WITH_TOP_K);
   return bits;
 }
 
@@ -209,16 +213,18 @@ double SoftmaxOperation::flops(const Problem& problem) const {
   const Params& p = problem.as<Params>();
   const std::vector<int64_t> length_q = sequence_lengths(problem, false),
                              length_kv = sequence_lengths(problem, true);
-  double pairs = 0;
+  double pairs = 0, weighed = 0;
   for (size_t b = 0; b < length_q.size(); ++b) {
     // Most batches repeat one pair of lengths, which is counted once.
     if (b > 0 && length_q[b] == length_q[0] && length_kv[b] == length_kv[0]) continue;
     double same = 1;
     for (size_t other = 1; b == 0 && other < length_q.size(); ++other)
       same += length_q[other] == length_q[0] && length_kv[other] == length_kv[0];
-    pairs += same * visible_pairs(p, length_q[b], length_kv[b]);
+    const double seen = visible_pairs(p, length_q[b], length_kv[b]);
+    pairs += same * seen;
+    weighed += same * (p.top_k > 0 ? std::min(seen, double(length_q[b] * p.top_k)) : seen);
   }
-  return pairs * double(p.num_heads) * 2 * double(p.head_dim + p.head_dim_v);
+  return double(p.num_heads) * 2 * (pairs * double(p.head_dim) + weighed * double(p.head_dim_v));
 }
 
 namespace {
@@ -231,6 +237,10 @@ bool on_request(const std::string& name) {
 
 std::vector<std::string> SoftmaxOperation::fills(const Problem& problem) const {
   std::vector<std::string> names{"random"};
+  if (problem.as<Params>().top_k > 0) {
+    for (std::string& name : top_k_fills(problem)) names.push_back(std::move(name));
+    return names;
+  }
   for (std::string& name : codebook_fills(problem))
     if (!on_request(name)) names.push_back(std::move(name));
   names.emplace_back("wild");
@@ -243,6 +253,7 @@ std::vector<std::string> SoftmaxOperation::fills(const Problem& problem) const {
 }
 
 std::vector<std::string> SoftmaxOperation::more_fills(const Problem& problem) const {
+  if (problem.as<Params>().top_k > 0) return {};
   std::vector<std::string> names = codebook_fills(problem);
   std::erase_if(names, [&](const std::string& name) { return !on_request(name); });
   return names;
@@ -252,11 +263,20 @@ void SoftmaxOperation::fill(const Problem& problem, const Fill& fill, const Tens
                             bool only_own) const {
   if (is_codebook(fill)) return fill_codebook(problem, fill, tensors, only_own);
   if (wild_round_of(fill.name) >= 0) return fill_wild(problem, fill, tensors, only_own);
+  if (is_top_k_fill(fill.name)) {
+    if (problem.as<Params>().top_k == 0)
+      throw Error("fill '" + fill.name + "': is for problems with top_k; give top_k, e.g. top_k=8");
+    Fill random = fill;
+    random.name = "random";
+    fill_random(problem, random, tensors, only_own);
+    return write_top_k(problem, fill, tensors);
+  }
   if (fill.name != "random" && fill.name != "tokens")
     throw Error(
         "fill '" + fill.name +
         "': softmax has random, tokens, wild, wild_2 to wild_7, codebook, codebook_peaked, huge, "
-        "rising, rising_2 to rising_24, cancelling, edges, equal, flat and tiny");
+        "rising, rising_2 to rising_24, cancelling, edges, equal, flat and tiny; with top_k also "
+        "top_k_levels, top_k_close and top_k_wild");
   fill_random(problem, fill, tensors, only_own);
   if (fill.name == "random" && tensors[ATTEST_BIAS]) write_finite_biases(problem, tensors);
 }
@@ -273,13 +293,14 @@ std::unique_ptr<Golden> SoftmaxOperation::golden(const Problem& problem, const F
   if (has_closed_form(problem, fill)) return codebook_golden(problem, fill, tensors);
   if (is_codebook(fill)) return sampled_codebook_golden(problem, fill, tensors);
   if (wild_round_of(fill.name) >= 0) return wild_golden(problem, tensors);
+  if (is_top_k_fill(fill.name)) return top_k_golden(problem, fill, tensors);
   return softmax_golden(problem, tensors, nullptr, values_may_follow(fill));
 }
 
 std::unique_ptr<Golden> SoftmaxOperation::golden_with(const GoldenDevice& device,
                                                       const Problem& problem, const Fill& fill,
                                                       const Tensors& tensors) const {
-  if (has_closed_form(problem, fill) || wild_round_of(fill.name) >= 0)
+  if (has_closed_form(problem, fill) || wild_round_of(fill.name) >= 0 || is_top_k_fill(fill.name))
     return golden(problem, fill, tensors);
   if (is_codebook(fill)) return sampled_codebook_golden(problem, fill, tensors, &device);
   return softmax_golden(problem, tensors, &device, values_may_follow(fill));

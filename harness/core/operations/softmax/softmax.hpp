@@ -44,8 +44,9 @@ class SoftmaxOperation final : public Operation {
   std::string dim_name(int32_t /*role*/, int axis) const override { return attention_dim(axis); }
   void check(const Problem& problem) const override;
   uint64_t features(const Problem& problem) const override;
-  /// 2 (head_dim + head_dim_v) for each visible pair and query head. Pairs that MASK or BIAS hides
-  /// count too, because their values are not known here.
+  /// 2 (head_dim + head_dim_v) for each visible pair and query head; with top_k, head_dim_v counts
+  /// for the top_k keys of a row alone. Pairs that MASK or BIAS hides count too, because their
+  /// values are not known here.
   double flops(const Problem& problem) const override;
   std::vector<std::string> fills(const Problem& problem) const override;
   std::vector<std::string> more_fills(const Problem& problem) const override;

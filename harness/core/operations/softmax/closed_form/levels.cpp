@@ -76,6 +76,7 @@ bool ScoreLevels::fit(const Problem& problem) {
   const bool by_row =
       of_pairs(bias) || of_pairs(mask) || of_pairs(problem.tensor[ATTEST_BLOCK_MASK]);
   if (by_row && (alibi || p.grid_height > 0)) return false;
+  if (p.top_k > 0) return false;          // which keys of a code count, their places may say
   if (p.global_tokens > 0) return false;  // each row sees keys of its own, in two pieces
   // One number for all keys of a row errs alike in all of their scores, which the closed form's
   // sigma does not know.

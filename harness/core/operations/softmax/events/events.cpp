@@ -46,6 +46,7 @@ class Counter {
     for (int64_t b = 0; b < geometry_.batch(); ++b)
       for (int64_t kv_head = 0; kv_head < p_.num_kv_heads; ++kv_head)
         if (geometry_.length_q(b) > 0 && geometry_.length_kv(b) > 0) look_at(b, kv_head);
+    if (p_.top_k > 0) return std::move(found_);
     if (all_judged() && graded_.most()) found_.insert("weights/graded");
     if (keys_.most()) found_.insert("weights/key");
     note_wild();
@@ -66,6 +67,10 @@ class Counter {
     for (int64_t h = kv_head * group; h < (kv_head + 1) * group; ++h) {
       unit.load_head(h);
       RowSet rows = choose_rows(unit, judged_, kBudget / double(p_.batch * p_.num_heads));
+      if (p_.top_k > 0) {
+        find_top_k(unit, rows, found_);
+        continue;
+      }
       summarise(unit, rows, found_);
       find_weights(unit, rows, found_);
       find_gaps(unit, rows, found_);

@@ -109,6 +109,13 @@
 // lengths/empty/q_before_rows, /q_behind_rows
 //     A packed sequence without queries stands before one whose first row sees a key (behind one
 //     whose last row does), so that what is written for it spoils a row of the other.
+// top_k/cuts
+//     A row sees more than top_k keys.
+// top_k/tie, /clear
+//     The next key after the top_k largest has the same logit as the last of these, or one that is
+//     at least 0.1 below it.
+// top_k/hidden_above
+//     MASK hides a key whose score is above the last of the top_k logits.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -171,6 +178,10 @@ void find_blocks(const Problem& problem, const Tensors& tensors, const Geometry&
 std::vector<NumericEvent> structure_events(const Problem& problem);
 void find_structure(const Problem& problem, const Tensors& tensors, const Geometry& geometry,
                     const std::vector<bool>& judged, Found& found);
+
+/// Events at the edge of top_k.
+std::vector<NumericEvent> top_k_events(const Problem& problem);
+void find_top_k(const Unit& unit, const RowSet& rows, Found& found);
 
 /// Events of what programs write into BIAS where others write -inf.
 void find_finite_biases(const Problem& problem, const Tensors& tensors, const Geometry& geometry,

@@ -18,6 +18,7 @@ class Catalogue {
       : problem_(problem), p_(problem.as<Params>()), shape_(problem) {}
 
   std::vector<NumericEvent> list() {
+    if (p_.top_k > 0) return events::top_k_events(problem_);
     add_rises();
     add_lanes();
     add_gaps();

@@ -370,6 +370,7 @@ std::string DeviceRows::unknown(const Problem& problem, std::span<const EqualKey
   if (p.grid_height > 0) return "windows on a grid";
   if (problem.has(ATTEST_BLOCK_MASK)) return "block masks";
   if (p.global_tokens > 0) return "global tokens";
+  if (p.top_k > 0) return "top_k";
   if (p.head_dim > kMostHeadDim) return fmt::format("head_dim {}", p.head_dim);
   for (const int32_t role : {ATTEST_Q, ATTEST_K, ATTEST_V, ATTEST_BIAS})
     if (const TensorSpec& spec = problem.tensor[size_t(role)];

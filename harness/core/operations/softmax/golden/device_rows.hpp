@@ -18,7 +18,7 @@ class DeviceRows {
   static constexpr int64_t kChecked = 64;
 
   /// Why the device's kernels cannot compute this problem (grids, block masks, global tokens,
-  /// equal keys, wide heads, rare dtypes); "": they can.
+  /// top_k, equal keys, wide heads, rare dtypes); "": they can.
   static std::string unknown(const Problem& problem, std::span<const EqualKeys> equal);
   /// The limits for the rows that the device computes in about a second.
   static RowBudget budget(const GoldenDevice& device);

@@ -35,6 +35,7 @@ class SoftmaxGolden final : public Golden {
                 const GoldenDevice* device)
       : vectors_(known.vectors),
         values_may_follow_(known.values_may_follow),
+        ties_hold_(known.ties_hold),
         problem_(problem),
         tensors_(tensors),
         params_(problem_.as<attest_softmax_params>()),
@@ -168,7 +169,8 @@ class SoftmaxGolden final : public Golden {
         {fitting, omp_get_max_threads(), int64_t(plan_.tasks.size()) + 1, worthwhile}));
 #pragma omp parallel num_threads(threads)
     {
-      KeyPasses passes(problem_, tensors_, geometry_, vectors_ == KnownInputs::Vectors::kHuge);
+      KeyPasses passes(problem_, tensors_, geometry_, vectors_ == KnownInputs::Vectors::kHuge,
+                       ties_hold_);
 #pragma omp for schedule(dynamic, 1)
       for (size_t t = 0; t < plan_.tasks.size(); ++t) body(passes, plan_.tasks[t]);
     }
@@ -210,7 +212,7 @@ class SoftmaxGolden final : public Golden {
   }
 
   const KnownInputs::Vectors vectors_;
-  const bool values_may_follow_;
+  const bool values_may_follow_, ties_hold_;
   const Problem problem_;
   const Tensors tensors_;
   const attest_softmax_params& params_;

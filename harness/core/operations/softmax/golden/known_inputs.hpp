@@ -14,6 +14,8 @@ struct KnownInputs {
   enum class Vectors { kAny, kFewCodes, kHuge };
   Vectors vectors = Vectors::kAny;
   bool values_may_follow = false;  // from keys, as those of tokens do: SigmaModel::take_any_values
+  // Logits that are equal in the golden are equal in every honest kernel (passes::TopKSwaps).
+  bool ties_hold = false;
   RowBudget budget = {};
   WantedPlaces wanted = {};  // the rows that a sample should have
 };

@@ -15,13 +15,28 @@ namespace attest::core {
 /// the end (RowSums::reach).
 inline constexpr int64_t kReachKeys = 64;
 
-/// The results of the first pass for a row.
+/// The last key of a row that counts, in problems with top_k.
+struct TopKEdge {
+  double least = -std::numeric_limits<double>::infinity();  // the logit of that key
+  int64_t place = -1;                                       // its position; -1: all keys count
+  // Keys with this logit count up to here.
+  int64_t last_tie = std::numeric_limits<int64_t>::max();
+
+  bool cuts() const { return place >= 0; }
+  /// Whether a key counts.
+  bool keeps(double logit, int64_t at) const {
+    return logit > least || (logit == least && at <= last_tie);
+  }
+};
+
+/// The results of the first pass for a row. Keys that do not count by top_k are not visible.
 struct RowScores {
   double least = 0, largest = 0;  // of the visible scores
   double lse = 0;                 // -inf: no key is visible; NaN: a score is NaN
   int64_t keys = 0;               // the number of visible keys
   // The sink's logit; -inf: no sink. lse contains it if a key is visible.
   double sink = -std::numeric_limits<double>::infinity();
+  TopKEdge edge = {};
 
   /// The maximum that a kernel subtracts from the logits before exp.
   double top() const { return std::max(largest, sink); }
@@ -53,15 +68,19 @@ struct RowSums {
   // passes::SharedRoundings::Variances, if SigmaModel::needs_shared
   const double *shared_scores = nullptr, *shared_values = nullptr;
 
+  // The variance of o from keys that rounding may swap at the edge of top_k; null: there are none.
+  const double* swapped = nullptr;
+
   kernels::WeightSums weights{};
-  double repeated = 0;    // sum of squares of the sizes of groups: SigmaModel::coherent_variance
-  double common = 0;      // LseSums::common
-  double at_cap = 0;      // LseSums::at_cap
-  double mean_dot = 0;    // LseSums::mean_dot
-  double rises = 0;       // how often the running maximum rises, if SigmaModel::needs_prefix
-  double largest_v = 0;   // at least every finite |v| that the row may see
-  double too_large = 0;   // sum p over keys with a value that the operand of PV cannot hold
-  double common_dot = 0;  // the part of the scaled dot product that all keys share
+  double swapped_lse = 0;  // by how much such keys may move the lse at the most
+  double repeated = 0;     // sum of squares of the sizes of groups: SigmaModel::coherent_variance
+  double common = 0;       // LseSums::common
+  double at_cap = 0;       // LseSums::at_cap
+  double mean_dot = 0;     // LseSums::mean_dot
+  double rises = 0;        // how often the running maximum rises, if SigmaModel::needs_prefix
+  double largest_v = 0;    // at least every finite |v| that the row may see
+  double too_large = 0;    // sum p over keys with a value that the operand of PV cannot hold
+  double common_dot = 0;   // the part of the scaled dot product that all keys share
 };
 
 /// The arrays to which rows are written.

@@ -31,6 +31,7 @@ class Mistakes {
     add_left_out();
     if (p_.window_left >= 0 || p_.window_right >= 0) add_bands();
     if (p_.global_tokens > 0) add_globals();
+    if (p_.top_k > 0) add_top_k();
     add_heads();
     if (is_plain()) add_lost_keys();
     return std::move(mistakes_);
@@ -136,6 +137,20 @@ class Mistakes {
     add_params("global_tokens were larger by 1", [](Params& p) { ++p.global_tokens; });
     if (p_.global_tokens > 1)
       add_params("global_tokens were smaller by 1", [](Params& p) { --p.global_tokens; });
+  }
+
+  void add_top_k() {
+    add_params("top_k were left out", [](Params& p) { p.top_k = p.top_k_ties = 0; });
+    if (p_.top_k < p_.seq_len_kv)
+      add_params("top_k were larger by 1", [](Params& p) { ++p.top_k; });
+    if (p_.top_k > 1) add_params("top_k were smaller by 1", [](Params& p) { --p.top_k; });
+    add_params(p_.top_k_ties == ATTEST_TOP_K_FIRST
+                   ? "all keys that are equal at the edge of top_k counted"
+                   : "of the keys that are equal at the edge of top_k the first ones counted",
+               [](Params& p) {
+                 p.top_k_ties = p.top_k_ties == ATTEST_TOP_K_FIRST ? ATTEST_TOP_K_ALL_TIES
+                                                                   : ATTEST_TOP_K_FIRST;
+               });
   }
 
   void read_heads(std::string words, const std::vector<int64_t>& head_of) {

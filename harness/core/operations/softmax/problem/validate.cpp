@@ -185,6 +185,16 @@ void check_global_tokens(const Problem& problem) {
           "global_tokens: patches have none; leave global_tokens or patch_size out");
 }
 
+void check_top_k(const Params& p) {
+  require(p.top_k >= 0 && p.top_k <= p.seq_len_kv,
+          fmt::format("top_k: {}; must lie in 1 .. seq_len_kv = {}, or be 0: every key that a row "
+                      "sees counts",
+                      p.top_k, p.seq_len_kv));
+  between("top_k_ties", p.top_k_ties, ATTEST_TOP_K_FIRST, ATTEST_TOP_K_ALL_TIES);
+  require(p.top_k > 0 || p.top_k_ties == 0,
+          "top_k_ties: without top_k every key counts; give top_k, or leave top_k_ties out");
+}
+
 }  // namespace
 
 void SoftmaxOperation::check(const Problem& problem) const {
@@ -202,6 +212,7 @@ void SoftmaxOperation::check(const Problem& problem) const {
   check_grid(problem);
   check_block_mask(problem);
   check_global_tokens(problem);
+  check_top_k(p);
 }
 
 }  // namespace attest::core

@@ -79,6 +79,7 @@ TEST(SoftmaxFeatures, OneBitEach) {
   EXPECT_EQ(features([](Params& p) { p.block_q = p.block_kv = 8; }, {ATTEST_BLOCK_MASK}),
             "BLOCK_MASK");
   EXPECT_EQ(features([](Params& p) { p.window_right = 0, p.global_tokens = 1; }), "CAUSAL+GLOBAL");
+  EXPECT_EQ(features([](Params& p) { p.top_k = 1; }), "TOP_K");
 }
 
 // The last blocks may be short. Heads and sequences may share a mask, blocks may not.
@@ -223,6 +224,12 @@ TEST(SoftmaxCheck, NamesTheFieldAndWhatIsRight) {
       {[](Params& p) { p.global_tokens = 1, p.window_right = 0, p.patch_size = 8; },
        {},
        "global_tokens: patches have none"},
+      {[](Params& p) { p.top_k = -1; }, {}, "top_k: -1; must lie in 1 .. seq_len_kv = 37"},
+      {[](Params& p) { p.top_k = 21, p.seq_len_kv = 20; },
+       {},
+       "top_k: 21; must lie in 1 .. seq_len_kv = 20, or be 0: every key that a row sees counts"},
+      {[](Params& p) { p.top_k = 3, p.top_k_ties = 2; }, {}, "top_k_ties: 2; must lie in 0 .. 1"},
+      {[](Params& p) { p.top_k_ties = 1; }, {}, "top_k_ties: without top_k every key counts"},
   };
   for (const Refusal& refusal : refusals) {
     try {

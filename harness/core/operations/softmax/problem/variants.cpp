@@ -264,6 +264,18 @@ constexpr OneThing kThings[] = {
        refuse_unless(p.global_tokens > 0 && p.global_tokens < p.seq_len_q);
        ++p.global_tokens;
      }},
+    {"top_k",
+     [](Problem& other) {
+       refuse_unless(other.as<Params>().top_k > 0);
+       other.as<Params>().top_k = 0;
+       other.as<Params>().top_k_ties = 0;
+     }},
+    {"second top_k",
+     [](Problem& other) {
+       auto& p = other.as<Params>();
+       refuse_unless(p.top_k > 0 && p.top_k < p.seq_len_kv);
+       ++p.top_k;
+     }},
     {"window_height",
      [](Problem& other) {
        refuse_unless(other.as<Params>().grid_height > 0);

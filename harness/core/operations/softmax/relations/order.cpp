@@ -10,13 +10,15 @@
 namespace attest::core {
 namespace {
 
-// Terms that hang on the places of a pair, as ALiBi's and a grid's do, cannot follow a permutation.
+// Terms that hang on the places of a pair, as ALiBi's and a grid's do, cannot follow a permutation,
+// nor can the choice of the first of equal keys.
 bool places_matter(const Problem& problem) {
   if (problem.features & (ATTEST_WITH_ALIBI | ATTEST_WITH_GLOBAL)) return true;
-  return problem.as<attest_softmax_params>().grid_height > 0 &&
-         (problem.features & (ATTEST_WITH_REL_BIAS | ATTEST_WITH_BIAS | ATTEST_WITH_MASK |
-                              ATTEST_WITH_BLOCK_MASK) ||
-          problem.as<attest_softmax_params>().shift_bias != 0);
+  const auto& p = problem.as<attest_softmax_params>();
+  if (p.top_k > 0 && p.top_k_ties == ATTEST_TOP_K_FIRST) return true;
+  return p.grid_height > 0 && (problem.features & (ATTEST_WITH_REL_BIAS | ATTEST_WITH_BIAS |
+                                                   ATTEST_WITH_MASK | ATTEST_WITH_BLOCK_MASK) ||
+                               p.shift_bias != 0);
 }
 
 // Whether BIAS or MASK differ along `axis`: then all sequences share them, and one permutation

@@ -118,7 +118,7 @@ class SplitMerge final : public Relation {
 std::unique_ptr<Relation> split_merge(const Problem& problem, const Tensors& inputs) {
   constexpr uint64_t kWhole = ATTEST_WITH_VARLEN | ATTEST_WITH_SEQ_LENS | ATTEST_WITH_PAGES |
                               ATTEST_WITH_ORDER | ATTEST_WITH_PATCHES | ATTEST_WITH_GRID |
-                              ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_GLOBAL;
+                              ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_GLOBAL | ATTEST_WITH_TOP_K;
   const int64_t keys = problem.as<Params>().seq_len_kv;
   if (problem.features & kWhole || keys < 2) return nullptr;
   return std::make_unique<SplitMerge>(problem, inputs,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <vector>
 
 #include "core/operations/rounding.hpp"
@@ -46,7 +47,8 @@ class Emulator {
     at_ = at;
     kv_head_ = at.h / (p_.num_heads / p_.num_kv_heads);
     std::fill(o.begin(), o.end(), 0.0);
-    const std::vector<double> s = scores();
+    std::vector<double> s = scores();
+    if (p_.top_k > 0) hide_below_top_k(s);
     double top = s.empty() ? kHidden : *std::max_element(s.begin(), s.end());
     if (top == kHidden) return kHidden;
     if (geometry_.has_sinks()) top = std::max(top, geometry_.sink(at.h));
@@ -109,6 +111,21 @@ class Emulator {
       if (geometry_.pair_terms()) s[n] = kept_score(s[n] + narrowed(term, a_.score));
     }
     return s;
+  }
+
+  // Selects by the logits as they are kept.
+  void hide_below_top_k(std::vector<double>& s) const {
+    const auto seen = std::ranges::count_if(s, [](double x) { return x != kHidden; });
+    if (seen <= p_.top_k || std::ranges::any_of(s, [](double x) { return std::isnan(x); })) return;
+    std::vector<size_t> order(s.size());
+    std::iota(order.begin(), order.end(), size_t(0));
+    std::ranges::sort(order, [&](size_t a, size_t b) {
+      return s[a] != s[b] ? s[a] > s[b] : key_place(a) < key_place(b);
+    });
+    const double edge = s[order[size_t(p_.top_k) - 1]];
+    for (size_t n = size_t(p_.top_k); n < order.size(); ++n)
+      if (double& logit = s[order[n]]; logit < edge || p_.top_k_ties == ATTEST_TOP_K_FIRST)
+        logit = kHidden;
   }
 
   struct Factors {

@@ -79,6 +79,7 @@ SigmaModel::SigmaModel(const SoftmaxArithmetic& arithmetic, DType storage, int64
       common(factor(SigmaTerm::kCommonAddend)),
       few_steps(factor(SigmaTerm::kFewSteps)),
       average(factor(SigmaTerm::kAverage)),
+      swapped(factor(SigmaTerm::kSwapped)),
       exp_error(factor(SigmaTerm::kExp) * arithmetic.exp_error),
       rescale(factor(SigmaTerm::kRescale) * arithmetic.exp_error),
       sums_rounded(arithmetic.has(ATTEST_SUMS_ROUNDED_P)),

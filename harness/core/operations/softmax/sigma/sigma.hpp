@@ -56,6 +56,7 @@ enum class SigmaTerm {
   kSinkLead,         // score - maximum, where the maximum is a sink far above all scores
   kCutSteps,         // truncated p below the smallest normal number all lose half a step
   kSharedRoundings,  // of a query, of nearly equal keys and values, where values follow from keys
+  kSwapped,          // keys near the edge of top_k that a rounded score moves across it
   kCount
 };
 
@@ -145,7 +146,7 @@ struct SigmaModel {
   double cut_sum;  // of the lse: roundoff of summed probabilities that are truncated; else 0
   // Factors of terms without their own roundoff. Always 1, except in tests.
   double grown, own_order, query, shared, reach, alike, absorbed, stalled, again, blocks, parts,
-      lost, underflow, common, few_steps, average;
+      lost, underflow, common, few_steps, average, swapped;
   double exp_error;   // of exp, as declared
   double rescale;     // the error of an exp that a prefix of the keys shares
   bool sums_rounded;  // the normaliser sums the rounded probabilities

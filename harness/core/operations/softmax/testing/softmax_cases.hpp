@@ -8,6 +8,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -362,6 +363,24 @@ inline std::vector<Case> all_cases() {
         p.block_kv = 4;
       },
       {ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV, ATTEST_ORDER, ATTEST_BLOCK_MASK, ATTEST_LSE}));
+  add(make_case("top_k", [](P& p) { p.batch = 2, p.top_k = 5; }, {ATTEST_LSE}));
+  add(make_case("top_k, all ties, mask, bias, softcap, sinks",
+                [](P& p) {
+                  p.num_heads = 4;
+                  p.num_kv_heads = 2;
+                  p.seq_len_kv = 50;
+                  p.softcap = 3;
+                  p.top_k = 9;
+                  p.top_k_ties = ATTEST_TOP_K_ALL_TIES;
+                },
+                {ATTEST_MASK, ATTEST_BIAS, ATTEST_SINKS, ATTEST_LSE}));
+  add(make_case("top_k of one, causal, alibi", [](P& p) { p.window_right = 0, p.top_k = 1; },
+                {ATTEST_ALIBI_SLOPES, ATTEST_LSE}));
+  add(make_case("top_k of all, packed, order",
+                [](P& p) { p.batch = 4, p.top_k = p.seq_len_kv = p.seq_len_q; },
+                {ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV, ATTEST_ORDER, ATTEST_LSE}));
+  add(make_case("top_k, grid, rel_bias", [grid](P& p) { grid(p), p.shift_y = 1, p.top_k = 4; },
+                {ATTEST_REL_BIAS, ATTEST_LSE}));
   add(make_case("f16", [](P& p) { p.head_dim = 24; }, {ATTEST_LSE, ATTEST_BIAS}, ATTEST_F16));
   add(make_case("bf16", [](P& p) { p.head_dim = 24; }, {ATTEST_LSE}, ATTEST_BF16));
   add(make_case("several tiles",
@@ -434,13 +453,15 @@ class Brute {
           for (int64_t j = 0; j < length(b, true); ++j)
             if (const auto s = score(b, h, i, j))
               out.cells.push_back(cell(b, j, true)), out.scores.push_back(*s);
+          if (p_.top_k > 0) keep_top_k(out);
         }
     return found;
   }
 
   long double lse(const BruteRow& row) const {
     if (row.scores.empty()) return -std::numeric_limits<long double>::infinity();
-    const long double m = *std::max_element(row.scores.begin(), row.scores.end());
+    const long double largest = *std::max_element(row.scores.begin(), row.scores.end()),
+                      m = row.sink ? std::max(largest, *row.sink) : largest;
     long double sum = row.sink ? std::exp(*row.sink - m) : 0;
     for (const long double s : row.scores) sum += std::exp(s - m);
     return m + std::log(sum);
@@ -468,6 +489,25 @@ class Brute {
   }
 
  private:
+  // Keys stand in the order of their places, which a stable sort keeps among equal scores.
+  void keep_top_k(BruteRow& row) const {
+    std::vector<size_t> order(row.scores.size());
+    std::iota(order.begin(), order.end(), size_t(0));
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return row.scores[a] > row.scores[b]; });
+    size_t kept = std::min(order.size(), size_t(p_.top_k));
+    while (p_.top_k_ties == ATTEST_TOP_K_ALL_TIES && kept < order.size() &&
+           row.scores[order[kept]] == row.scores[order[kept - 1]])
+      ++kept;
+    BruteRow cut = row;
+    cut.cells.clear(), cut.scores.clear();
+    for (size_t n = 0; n < kept; ++n) {
+      cut.cells.push_back(row.cells[order[n]]);
+      cut.scores.push_back(row.scores[order[n]]);
+    }
+    row = std::move(cut);
+  }
+
   double at(int32_t role, std::initializer_list<int64_t> index) const {
     return c_.tensors[size_t(role)].at(index);
   }

@@ -7,6 +7,7 @@
 #include "core/operations/softmax/golden/passes/prefix_sums.hpp"
 #include "core/operations/softmax/golden/passes/second_pass.hpp"
 #include "core/operations/softmax/golden/passes/shared_roundings.hpp"
+#include "core/operations/softmax/golden/passes/top_k.hpp"
 #include "core/operations/softmax/problem/geometry.hpp"
 
 namespace attest::core {
@@ -39,20 +40,25 @@ void add_scores(const double* scores, int64_t count, RowScores& row, double& sum
 }  // namespace
 
 struct KeyPasses::Impl {
-  Impl(const Problem& problem, const Tensors& tensors, const Geometry& places, bool common)
+  Impl(const Problem& problem, const Tensors& tensors, const Geometry& places, bool common,
+       bool equal_holds)
       : geometry(places),
         has_softcap(problem.as<attest_softmax_params>().softcap > 0),
         common_channel(common),
+        ties_hold(equal_holds),
         shape(problem.as<attest_softmax_params>()),
         queries(tensors[ATTEST_Q], places, problem.as<attest_softmax_params>()),
         keys(tensors[ATTEST_K], places, shape),
         values(tensors[ATTEST_V], places, shape),
         tile_scores(problem.as<attest_softmax_params>(), places, shape),
         second_pass(places, shape),
-        prefixes(shape) {}
+        prefixes(shape) {
+    const auto& p = problem.as<attest_softmax_params>();
+    if (p.top_k > 0) search.emplace(p), swaps.emplace(p, shape);
+  }
 
   const Geometry& geometry;
-  const bool has_softcap, common_channel;
+  const bool has_softcap, common_channel, ties_hold;
   const BlockShape shape;
   Queries queries;
   Keys keys;
@@ -62,6 +68,8 @@ struct KeyPasses::Impl {
   PrefixSums prefixes;
   std::optional<SharedRoundings> shared;  // made when first needed: SigmaModel::needs_shared
   std::vector<double> common_dots;        // [rows of the task]; empty unless common_channel
+  std::optional<TopKSearch> search;       // if the problem has top_k
+  std::optional<TopKSwaps> swaps;         // likewise
 
   // Calls load(block) for every block of keys, then body(block, tile) for every tile of rows that
   // may see some of them.
@@ -85,11 +93,13 @@ struct KeyPasses::Impl {
     queries.load(rows);
     std::fill(scores.begin(), scores.end(),
               RowScores{.least = -kHidden, .largest = kHidden, .lse = kHidden, .keys = 0});
+    if (search) find_edges(task, rows, equal, scores);
     std::vector<double> exp_sums(rows.size(), 0.0);  // of exp(score - largest)
     for_tiles(
         KeyOrder(task.keys, equal), rows, [&](const KeyBlock& block) { keys.load(task, block); },
         [&](const KeyBlock& block, const Tile& tile) {
           tile_scores.find(queries, keys, block, tile);
+          hide(scores, block, tile);
           for (int64_t r = 0; r < tile.count(); ++r) {
             const auto row = size_t(tile.first + r);
             add_scores(tile_scores.scores.row(r), block.count(), scores[row], exp_sums[row]);
@@ -97,6 +107,40 @@ struct KeyPasses::Impl {
         });
     for (size_t r = 0; r < rows.size(); ++r)
       if (scores[r].keys > 0) scores[r].close(exp_sums[r], geometry.sink(rows[r].h));
+  }
+
+  // Which keys of each row count in a problem with top_k.
+  void find_edges(const RowTask& task, std::span<const JudgedRow> rows, const EqualKeys& equal,
+                  std::span<RowScores> scores) {
+    search->start(rows.size());
+    for_tiles(
+        KeyOrder(task.keys, equal), rows, [&](const KeyBlock& block) { keys.load(task, block); },
+        [&](const KeyBlock& block, const Tile& tile) {
+          tile_scores.find(queries, keys, block, tile);
+          for (int64_t r = 0; r < tile.count(); ++r)
+            search->add(size_t(tile.first + r), tile_scores.scores.row(r), block);
+        });
+    for (size_t r = 0; r < rows.size(); ++r) scores[r].edge = search->edge(r);
+  }
+  void hide(std::span<const RowScores> scores, const KeyBlock& block, const Tile& tile) {
+    for (int64_t r = 0; search && r < tile.count(); ++r)
+      hide_below(scores[size_t(tile.first + r)].edge, block, tile_scores.scores.row(r));
+  }
+
+  // The errors of the keys at the edges.
+  void start_swaps(const RowTask& task, std::span<const JudgedRow> rows, const KeyOrder& order,
+                   std::span<const RowScores> scores, const SigmaModel& model) {
+    swaps->start(scores, model, ties_hold);
+    for_tiles(
+        order, rows,
+        [&](const KeyBlock& block) {
+          keys.load(task, block);
+          keys.find_magnitudes(model.squares());
+        },
+        [&](const KeyBlock& block, const Tile& tile) {
+          tile_scores.find_with_errors(queries, keys, block, tile, model, common_dots);
+          swaps->find_edges(tile_scores, block, tile);
+        });
   }
 
   void finish(const RowTask& task, std::span<const JudgedRow> rows, const EqualKeys& equal,
@@ -112,6 +156,7 @@ struct KeyPasses::Impl {
       if (!shared) shared.emplace(shape);
       shared->start(queries, count, model);
     }
+    if (swaps) start_swaps(task, rows, order, scores, model);
     values.largest = 0;
     for_tiles(
         order, rows,
@@ -123,6 +168,8 @@ struct KeyPasses::Impl {
         },
         [&](const KeyBlock& block, const Tile& tile) {
           tile_scores.find_with_errors(queries, keys, block, tile, model, common_dots);
+          if (swaps) swaps->add(tile_scores, values, block, tile);
+          hide(scores, block, tile);
           second_pass.add(tile_scores, values, block, tile, scores, model);
           if (model.needs_shared())
             shared->add(tile_scores, second_pass.weights().probabilities, queries, keys, values,
@@ -154,12 +201,13 @@ struct KeyPasses::Impl {
         },
         [&](const KeyBlock& block, const Tile& tile) {
           tile_scores.find(queries, keys, block, tile);
+          hide(scores, block, tile);
           prefixes.add(tile_scores.scores, values, block, tile, second_pass.sums().pv);
         });
   }
 
   void write_row(int64_t r, const RowScores& row, const SigmaModel& model,
-                 const RowResults& results) const {
+                 const RowResults& results) {
     RowSums of_row = second_pass.sums().row(r);
     of_row.largest_v = values.largest;
     if (common_channel) of_row.common_dot = common_dots[size_t(r)];
@@ -173,13 +221,14 @@ struct KeyPasses::Impl {
       of_row.shared_scores = of_shared.scores.data();
       of_row.shared_values = of_shared.values.data();
     }
+    if (swaps) swaps->write(r, of_row);
     finish_row(row, of_row, model, shape.head_dim_v, r, results);
   }
 };
 
 KeyPasses::KeyPasses(const Problem& problem, const Tensors& tensors, const Geometry& geometry,
-                     bool common_channel)
-    : impl_(std::make_unique<Impl>(problem, tensors, geometry, common_channel)) {}
+                     bool common_channel, bool ties_hold)
+    : impl_(std::make_unique<Impl>(problem, tensors, geometry, common_channel, ties_hold)) {}
 KeyPasses::~KeyPasses() = default;
 
 void KeyPasses::score(const RowTask& task, std::span<const JudgedRow> rows, const EqualKeys& equal,
@@ -201,7 +250,8 @@ int64_t KeyPasses::bytes(const attest_softmax_params& params, bool with_shared) 
                           kValues * shape.keys * shape.value_stride +
                           (kScores + kWeights) * kTileRows * shape.key_stride +
                           (kSums + kPrefixes) * kTaskRows * shape.value_stride;
-  return numbers * int64_t(sizeof(double)) + (with_shared ? SharedRoundings::bytes(shape) : 0);
+  return numbers * int64_t(sizeof(double)) + (with_shared ? SharedRoundings::bytes(shape) : 0) +
+         (params.top_k > 0 ? TopKSearch::bytes(params) + TopKSwaps::bytes(shape) : 0);
 }
 
 }  // namespace attest::core

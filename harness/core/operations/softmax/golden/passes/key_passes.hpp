@@ -24,15 +24,16 @@ namespace attest::core {
 class KeyPasses {
  public:
   /// The first three arguments must outlive this object. `common_channel`: all keys that rows see
-  /// are alike in channel 0, and large there.
+  /// are alike in channel 0, and large there. `ties_hold`: KnownInputs::ties_hold.
   KeyPasses(const Problem& problem, const Tensors& tensors, const Geometry& geometry,
-            bool common_channel = false);
+            bool common_channel = false, bool ties_hold = false);
   ~KeyPasses();
 
   /// The first pass: writes `scores`, [rows]. Here a score is a logit as attest.h defines it:
   /// softmax_scale q.k with softcap, biases and distances. lse is the natural log-sum-exp of the
-  /// row, including its sink. Maximum and sum are computed together, after Milakov and Gimelshein,
-  /// "Online normalizer calculation for softmax", arXiv:1805.02867.
+  /// row, including its sink. With top_k a pass before it finds the keys that count. Maximum and
+  /// sum are computed together, after Milakov and Gimelshein, "Online normalizer calculation for
+  /// softmax", arXiv:1805.02867.
   void score(const RowTask& task, std::span<const JudgedRow> rows, const EqualKeys& equal,
              std::span<RowScores> scores);
   /// The second pass, and the third if SigmaModel::needs_prefix: writes the outputs, and the sigmas

@@ -1,0 +1,29 @@
+// The fills of problems with top_k.
+#pragma once
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/operations/golden.hpp"
+#include "core/operations/operation.hpp"
+
+namespace attest::core {
+
+/// Whether a fill is one of those below.
+bool is_top_k_fill(std::string_view fill);
+/// The fills of a problem with top_k besides "random":
+///   top_k_levels  Logits have few levels far apart. At the edge of most rows several keys are
+///                 equal, in every arithmetic and order; the next level is far from it.
+///   top_k_close   In groups of four, keys have the same channels in another order. Their scores
+///                 differ by roundings alone, so kernels disagree on which of them count.
+///   top_k_wild    top_k_levels with a few NaN and infinities in V, which only rows may have in
+///                 which their keys count. Beside ALiBi or a softcap edges are not clear enough.
+std::vector<std::string> top_k_fills(const Problem& problem);
+/// Writes Q, K, BIAS and REL_BIAS, and what is not finite into V, over the inputs of "random".
+void write_top_k(const Problem& problem, const Fill& fill, const Tensors& tensors);
+/// The golden of these fills.
+std::unique_ptr<Golden> top_k_golden(const Problem& problem, const Fill& fill,
+                                     const Tensors& tensors);
+
+}  // namespace attest::core

@@ -1,0 +1,109 @@
+// Bugs in softmax over the top_k keys of a row: each is caught at 61 and at 1,021 keys, and what is
+// right passes, in whichever order and arithmetic it chooses its keys.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/problem/spec.hpp"
+#include "core/run/runner.hpp"
+#include "testing/mutants/trial.hpp"
+
+namespace attest::testing {
+namespace {
+
+using core::CaseRunner, core::Plugin, core::Record;
+
+// The problems of one size, each with the bugs that only show there; none: all that the problem has
+// room for.
+struct Wanted {
+  std::string spec;
+  std::set<std::string> only;
+};
+
+std::vector<Wanted> problems(int64_t keys) {
+  const bool large = keys > 100;
+  const std::string sizes = fmt::format("softmax seq_len_q={} seq_len_kv={} head_dim=8 top_k={} ",
+                                        large ? 67 : 61, keys, large ? 32 : 7),
+                    pairs = fmt::format("[1,1,{},{}] ", large ? 67 : 61, keys);
+  return {{sizes + "lse", {}},
+          {sizes + "top_k_ties=1", {"top_k_none", "top_k_first_ties"}},
+          {sizes + "bias=" + pairs + "softcap=2.5",
+           {"top_k_none", "top_k_before_terms", "top_k_before_softcap", "top_k_before_scale"}},
+          {sizes + "mask=" + pairs, {"top_k_none", "top_k_masked_count"}},
+          {sizes + "window_right=0", {"top_k_none", "top_k_others_count", "top_k_few_see_none"}},
+          {sizes + "num_heads=4 num_kv_heads=2",
+           {"top_k_none", "top_k_over_heads", "top_k_first_head", "top_k_half_scores"}}};
+}
+
+core::RunOptions options() {
+  core::RunOptions options;
+  options.limits.threads = 2;
+  options.timed = options.diagnosed = false;
+  options.relations = core::RelationChoice::kNone;
+  return options;
+}
+
+class TopKBugs : public ::testing::TestWithParam<int64_t> {};
+
+TEST_P(TopKBugs, AreCaught) {
+  Plugin plugin(
+      ATTEST_BINARY_DIR "/tests/plugins/top_k_bugs.so",
+      {.executable = core::find_worker(), .cpus = "", .limits = {.threads = 2, .timeout_s = 120}});
+  const core::RunOptions how = options();
+  core::Rates rates;
+  std::map<std::string, bool> caught;
+  for (const Wanted& wanted : problems(GetParam())) {
+    const core::Problem problem = core::parse_problem(wanted.spec);
+    CaseRunner runner(problem, core::print_problem(problem), {"", wanted.spec, "random", ""},
+                      nullptr, how, rates);
+    for (const core::Implementation& impl : plugin.implementations()) {
+      if (!wanted.only.empty() && !wanted.only.contains(impl.name)) continue;
+      if (caught[impl.name]) continue;
+      const Record record = runner.run(plugin, impl);
+      caught[impl.name] = !catches(record).empty();
+      if (impl.name == "top_k_none") {
+        EXPECT_TRUE(record.outcome.passes()) << wanted.spec << record.outcome.reason;
+      }
+    }
+  }
+  EXPECT_EQ(caught.size(), 24u);
+  for (const auto& [name, is_caught] : caught) EXPECT_EQ(is_caught, name != "top_k_none") << name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Keys, TopKBugs, ::testing::Values(61, 1021));
+
+// Kernels that sum products in other orders, from the last key to the first, or in f16 or bf16.
+TEST(TopK, HonestKernelsPass) {
+  Plugin plugin(
+      ATTEST_BINARY_DIR "/tests/plugins/honest.so",
+      {.executable = core::find_worker(), .cpus = "", .limits = {.threads = 2, .timeout_s = 120}});
+  const core::RunOptions how = options();
+  core::Rates rates;
+  int judged = 0;
+  for (const char* spec :
+       {"softmax batch=2 num_heads=2 seq_len_q=61 head_dim=64 top_k=9 lse",
+        "softmax num_heads=2 seq_len_q=40 seq_len_kv=1021 head_dim=32 top_k=64 top_k_ties=1 lse",
+        "softmax dtype=bf16 num_heads=2 seq_len_q=61 seq_len_kv=300 head_dim=24 top_k=16 "
+        "alibi_slopes softcap=4 lse",
+        "softmax dtype=f16 seq_len_q=61 head_dim=16 top_k=1 top_k_ties=1 bias lse"}) {
+    const core::Problem problem = core::parse_problem(spec);
+    CaseRunner runner(problem, core::print_problem(problem), {"", spec, "random", ""}, nullptr, how,
+                      rates);
+    for (const core::Implementation& impl : plugin.implementations()) {
+      const Record record = runner.run(plugin, impl);
+      if (record.outcome.verdict() == core::Verdict::kUnsupported) continue;
+      ++judged;
+      EXPECT_TRUE(record.outcome.passes()) << impl.name << " " << spec << record.outcome.reason;
+    }
+  }
+  EXPECT_GE(judged, 32);
+}
+
+}  // namespace
+}  // namespace attest::testing
