@@ -28,6 +28,10 @@ class Maker {
     if (globals) p.seq_len_kv = p.seq_len_q, p.global_tokens = upto(p.seq_len_q), self = true;
     if (!grid && with(ATTEST_WITH_ALIBI, 20)) set_slopes();
     if (with(ATTEST_WITH_SINKS, 20)) set_sinks();
+    if (with(ATTEST_WITH_TOP_K, 20)) {
+      p.top_k = upto(p.seq_len_kv);
+      p.top_k_ties = chance(50) ? ATTEST_TOP_K_ALL_TIES : ATTEST_TOP_K_FIRST;
+    }
     if (with(ATTEST_WITH_SOFTCAP, 20)) p.softcap = float(upto(5));
     strided_ = with(ATTEST_WITH_STRIDES, 25);
     unaligned_ = with(ATTEST_WITH_UNALIGNED, 25);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 
 namespace abi_test {
 namespace {
@@ -250,6 +251,29 @@ double logit(const Trial& trial, int64_t b, int64_t h, int64_t i, int64_t j) {
   return s;
 }
 
+// What top_k leaves of the keys of a row, which stand in order; whether the choice is unclear.
+bool keep_top_k(const attest_softmax_params& p, std::vector<int64_t>& keys,
+                std::vector<double>& logits) {
+  constexpr double kRounding = 1e-5;  // of logits in float32, amply
+  const auto k = size_t(p.top_k);
+  if (k == 0 || keys.size() <= k) return false;
+  std::vector<size_t> order(keys.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&logits](size_t a, size_t b) { return logits[a] > logits[b]; });
+  const double edge = logits[order[k - 1]], close = kRounding * (1 + std::fabs(edge));
+  size_t count = k;
+  while (p.top_k_ties == ATTEST_TOP_K_ALL_TIES && count < order.size() &&
+         logits[order[count]] == edge)
+    ++count;
+  const bool is_unclear = count > k || edge - logits[order[k]] < close;
+  order.resize(count);
+  std::sort(order.begin(), order.end());
+  for (size_t n = 0; n < count; ++n) keys[n] = keys[order[n]], logits[n] = logits[order[n]];
+  keys.resize(count), logits.resize(count);
+  return is_unclear;
+}
+
 }  // namespace
 
 Reference attend(const Trial& trial, int64_t b, int64_t h, int64_t i) {
@@ -260,6 +284,7 @@ Reference attend(const Trial& trial, int64_t b, int64_t h, int64_t i) {
     if (visible(trial, b, h, i, j)) keys.push_back(j), logits.push_back(logit(trial, b, h, i, j));
   Reference result{std::vector<double>(size_t(p.head_dim_v), 0),
                    std::vector<double>(size_t(p.head_dim_v), 0), -kInfinity, 0};
+  result.is_unclear = keep_top_k(p, keys, logits);
   if (keys.empty()) return result;
   const double top = *std::max_element(logits.begin(), logits.end());
   double total = 0;

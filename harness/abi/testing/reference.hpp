@@ -98,6 +98,8 @@ struct Reference {
   std::vector<double> o;          // [head_dim_v]
   std::vector<double> magnitude;  // [head_dim_v], sum of p |v|: what errors are relative to
   double lse, largest;            // largest: of |logit|
+  // Whether rounding to float32 may change which keys count in a problem with top_k.
+  bool is_unclear = false;
 };
 Reference attend(const Trial& trial, int64_t b, int64_t h, int64_t i);
 

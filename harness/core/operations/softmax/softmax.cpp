@@ -221,6 +221,7 @@ double SoftmaxOperation::flops(const Problem& problem) const {
     for (size_t other = 1; b == 0 && other < length_q.size(); ++other)
       same += length_q[other] == length_q[0] && length_kv[other] == length_kv[0];
     const double seen = visible_pairs(p, length_q[b], length_kv[b]);
+    // An upper bound where some rows see fewer keys than top_k and others more.
     pairs += same * seen;
     weighed += same * (p.top_k > 0 ? std::min(seen, double(length_q[b] * p.top_k)) : seen);
   }

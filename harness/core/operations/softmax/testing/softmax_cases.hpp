@@ -480,11 +480,16 @@ class Brute {
     return sums;
   }
 
-  double pairs() const {
+  double pairs() const { return pairs(std::numeric_limits<int64_t>::max()); }
+  /// The same, with at most `most` pairs of a query.
+  double pairs(int64_t most) const {
     double sum = 0;
     for (int64_t b = 0; b < p_.batch; ++b)
-      for (int64_t i = 0; i < length(b, false); ++i)
-        for (int64_t j = 0; j < length(b, true); ++j) sum += allowed(b, i, j);
+      for (int64_t i = 0; i < length(b, false); ++i) {
+        int64_t of_query = 0;
+        for (int64_t j = 0; j < length(b, true); ++j) of_query += allowed(b, i, j);
+        sum += double(std::min(of_query, most));
+      }
     return sum * double(p_.num_heads);
   }
 
