@@ -32,12 +32,13 @@ void note_speed(const Record& record, Rates& rates) {
       rates.note(record.impl, Rates::kind_of(record), record.flops, fill.run_ns);
 }
 
-// "flash" is near flash_cpu, though no slip of the pen makes the one of the other.
+// "flash" is near flash_cpu, though no slip of the pen makes the one of the other. Of several names
+// that begin so, the shortest is meant.
 std::string near_name(const std::string& word, const std::vector<std::string>& names) {
-  const auto begins =
-      std::ranges::find_if(names, [&](const std::string& name) { return name.starts_with(word); });
-  return begins == names.end() ? did_you_mean(word, names)
-                               : fmt::format(", did you mean '{}'?", *begins);
+  const std::string* shortest = nullptr;
+  for (const std::string& name : names)
+    if (name.starts_with(word) && (!shortest || name.size() < shortest->size())) shortest = &name;
+  return shortest ? fmt::format(", did you mean '{}'?", *shortest) : did_you_mean(word, names);
 }
 
 std::string describe(const Job& job, const std::string& dtype, const std::string& impl) {
