@@ -1,32 +1,18 @@
 // Bugs in block masks and global tokens: each is caught at 61 and at 1,021 tokens, and what is
 // right passes. Hidden blocks are never touched: a kernel that multiplies them by 0 is caught by
 // the relations that poison them.
-#include <gmock/gmock.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <fmt/format.h>
-
-#include <map>
-#include <set>
 #include <string>
 #include <vector>
 
-#include "core/problem/spec.hpp"
-#include "core/run/runner.hpp"
-#include "testing/mutants/trial.hpp"
+#include "testing/bugs_caught.hpp"
 
 namespace attest::testing {
 namespace {
 
-using core::CaseRunner, core::Plugin, core::Record;
-
-// The problems of one size, each with the bugs that only show there; none: all that the problem has
-// room for.
-struct Wanted {
-  std::string spec;
-  std::set<std::string> only;
-};
-
+// The problems of one size.
 std::vector<Wanted> problems(int64_t tokens) {
   const bool large = tokens > 100;
   const std::string sizes = fmt::format("softmax seq_len_q={} head_dim=8 ", tokens),
@@ -45,32 +31,10 @@ std::vector<Wanted> problems(int64_t tokens) {
 class BlockBugs : public ::testing::TestWithParam<int64_t> {};
 
 TEST_P(BlockBugs, AreCaught) {
-  Plugin plugin(
-      ATTEST_BINARY_DIR "/tests/plugins/block_bugs.so",
-      {.executable = core::find_worker(), .cpus = "", .limits = {.threads = 2, .timeout_s = 120}});
-  core::RunOptions options;
-  options.limits.threads = 2;
-  options.timed = options.diagnosed = false;
-  options.relations = core::RelationChoice::kNone;
+  core::Plugin plugin = open_plugin(ATTEST_BINARY_DIR "/tests/plugins/block_bugs.so");
+  core::RunOptions options = judged_alone();
   if (GetParam() > 100) options.fills = {"random"};  // it shows all of them
-  core::Rates rates;
-  std::map<std::string, bool> caught;
-  for (const Wanted& wanted : problems(GetParam())) {
-    const core::Problem problem = core::parse_problem(wanted.spec);
-    CaseRunner runner(problem, core::print_problem(problem), {"", wanted.spec, "random", ""},
-                      nullptr, options, rates);
-    for (const core::Implementation& impl : plugin.implementations()) {
-      if (!wanted.only.empty() && !wanted.only.contains(impl.name)) continue;
-      if (caught[impl.name]) continue;
-      const Record record = runner.run(plugin, impl);
-      caught[impl.name] = !catches(record).empty();
-      if (impl.name == "block_none") {
-        EXPECT_TRUE(record.outcome.passes()) << wanted.spec << record.outcome.reason;
-      }
-    }
-  }
-  EXPECT_EQ(caught.size(), 22u);
-  for (const auto& [name, is_caught] : caught) EXPECT_EQ(is_caught, name != "block_none") << name;
+  expect_caught(plugin, problems(GetParam()), options, "block_none", 22);
 }
 
 INSTANTIATE_TEST_SUITE_P(Tokens, BlockBugs, ::testing::Values(61, 1021));

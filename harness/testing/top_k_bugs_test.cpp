@@ -1,31 +1,17 @@
 // Bugs in softmax over the top_k keys of a row: each is caught at 61 and at 1,021 keys, and what is
 // right passes, in whichever order and arithmetic it chooses its keys.
-#include <gmock/gmock.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <fmt/format.h>
-
-#include <map>
-#include <set>
 #include <string>
 #include <vector>
 
-#include "core/problem/spec.hpp"
-#include "core/run/runner.hpp"
-#include "testing/mutants/trial.hpp"
+#include "testing/bugs_caught.hpp"
 
 namespace attest::testing {
 namespace {
 
-using core::CaseRunner, core::Plugin, core::Record;
-
-// The problems of one size, each with the bugs that only show there; none: all that the problem has
-// room for.
-struct Wanted {
-  std::string spec;
-  std::set<std::string> only;
-};
-
+// The problems of one size.
 std::vector<Wanted> problems(int64_t keys) {
   const bool large = keys > 100;
   const std::string sizes = fmt::format("softmax seq_len_q={} seq_len_kv={} head_dim=8 top_k={} ",
@@ -41,49 +27,19 @@ std::vector<Wanted> problems(int64_t keys) {
            {"top_k_none", "top_k_over_heads", "top_k_first_head", "top_k_half_scores"}}};
 }
 
-core::RunOptions options() {
-  core::RunOptions options;
-  options.limits.threads = 2;
-  options.timed = options.diagnosed = false;
-  options.relations = core::RelationChoice::kNone;
-  return options;
-}
-
 class TopKBugs : public ::testing::TestWithParam<int64_t> {};
 
 TEST_P(TopKBugs, AreCaught) {
-  Plugin plugin(
-      ATTEST_BINARY_DIR "/tests/plugins/top_k_bugs.so",
-      {.executable = core::find_worker(), .cpus = "", .limits = {.threads = 2, .timeout_s = 120}});
-  const core::RunOptions how = options();
-  core::Rates rates;
-  std::map<std::string, bool> caught;
-  for (const Wanted& wanted : problems(GetParam())) {
-    const core::Problem problem = core::parse_problem(wanted.spec);
-    CaseRunner runner(problem, core::print_problem(problem), {"", wanted.spec, "random", ""},
-                      nullptr, how, rates);
-    for (const core::Implementation& impl : plugin.implementations()) {
-      if (!wanted.only.empty() && !wanted.only.contains(impl.name)) continue;
-      if (caught[impl.name]) continue;
-      const Record record = runner.run(plugin, impl);
-      caught[impl.name] = !catches(record).empty();
-      if (impl.name == "top_k_none") {
-        EXPECT_TRUE(record.outcome.passes()) << wanted.spec << record.outcome.reason;
-      }
-    }
-  }
-  EXPECT_EQ(caught.size(), 24u);
-  for (const auto& [name, is_caught] : caught) EXPECT_EQ(is_caught, name != "top_k_none") << name;
+  core::Plugin plugin = open_plugin(ATTEST_BINARY_DIR "/tests/plugins/top_k_bugs.so");
+  expect_caught(plugin, problems(GetParam()), judged_alone(), "top_k_none", 24);
 }
 
 INSTANTIATE_TEST_SUITE_P(Keys, TopKBugs, ::testing::Values(61, 1021));
 
 // Kernels that sum products in other orders, from the last key to the first, or in f16 or bf16.
 TEST(TopK, HonestKernelsPass) {
-  Plugin plugin(
-      ATTEST_BINARY_DIR "/tests/plugins/honest.so",
-      {.executable = core::find_worker(), .cpus = "", .limits = {.threads = 2, .timeout_s = 120}});
-  const core::RunOptions how = options();
+  core::Plugin plugin = open_plugin(ATTEST_BINARY_DIR "/tests/plugins/honest.so");
+  const core::RunOptions options = judged_alone();
   core::Rates rates;
   int judged = 0;
   for (const char* spec :
@@ -93,10 +49,10 @@ TEST(TopK, HonestKernelsPass) {
         "alibi_slopes softcap=4 lse",
         "softmax dtype=f16 seq_len_q=61 head_dim=16 top_k=1 top_k_ties=1 bias lse"}) {
     const core::Problem problem = core::parse_problem(spec);
-    CaseRunner runner(problem, core::print_problem(problem), {"", spec, "random", ""}, nullptr, how,
-                      rates);
+    core::CaseRunner runner(problem, core::print_problem(problem), {"", spec, "random", ""},
+                            nullptr, options, rates);
     for (const core::Implementation& impl : plugin.implementations()) {
-      const Record record = runner.run(plugin, impl);
+      const core::Record record = runner.run(plugin, impl);
       if (record.outcome.verdict() == core::Verdict::kUnsupported) continue;
       ++judged;
       EXPECT_TRUE(record.outcome.passes()) << impl.name << " " << spec << record.outcome.reason;
