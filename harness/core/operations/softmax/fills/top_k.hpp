@@ -15,9 +15,9 @@ bool is_top_k_fill(std::string_view fill);
 /// The fills of a problem with top_k besides "random":
 ///   top_k_levels  Logits have few levels far apart. At the edge of most rows several keys are
 ///                 equal, in every arithmetic and order; the next level is far from it.
-///   top_k_close   In groups of four, keys have the same channels in another order. Their scores
-///                 differ by roundings alone, so kernels disagree on which of them count.
-///   top_k_wild    top_k_levels with a few NaN and infinities in V, which only rows may have in
+///   top_k_close   The four keys of a group have the same channels, each in an order of its own.
+///                 Their scores differ only by roundings, so kernels disagree on which keys count.
+///   top_k_wild    top_k_levels with a few NaN and infinities in V. They may show only in rows in
 ///                 which their keys count. Beside ALiBi or a softcap edges are not clear enough.
 std::vector<std::string> top_k_fills(const Problem& problem);
 /// Writes Q, K, BIAS and REL_BIAS, and what is not finite into V, over the inputs of "random".

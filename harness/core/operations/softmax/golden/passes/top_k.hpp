@@ -69,8 +69,8 @@ class TopKSwaps {
   void start(std::span<const RowScores> rows, const SigmaModel& model, bool ties_hold);
   /// Notes the errors of the keys at the edges. All blocks come here, before the first add().
   void find_edges(const TileScores& logits, const KeyBlock& block, const Tile& tile);
-  /// Adds the near keys of a block. `logits`: results of find_with_errors; nothing is hidden by
-  /// top_k yet.
+  /// Adds the near keys of a block. `logits` is what TileScores::find_with_errors wrote, before
+  /// hide_below() hides the keys that do not count.
   void add(const TileScores& logits, const Values& values, const KeyBlock& block, const Tile& tile);
   /// Writes RowSums::swapped, [head_dim_v], and RowSums::swapped_lse of a row.
   void write(int64_t row, RowSums& sums);
