@@ -1,8 +1,9 @@
 // The tile kernel of softmax attention with bf16 operands and float32 sums (attend.hpp).
 //
 // Both products are c = a b with a in rows of bf16 and b in pairs of bf16, [depth / 2][queries][2]:
-// scores = K Q and O = V^T P. So Q is transposed in pairs of channels once a block, V is transposed
-// once a tile, K stays as it lies, and P comes out of the scores as pairs of keys.
+// scores = K Q and O = V^T P. So Q is transposed in pairs of channels once a block, V is put in
+// pairs of keys once a tile and transposed for AMX, K stays as it lies, and P comes out of the
+// scores as pairs of keys.
 //
 // O is summed over all tiles where it lies. The base of the exponents follows the maximum only when
 // that is 2^kHeadroom above it: O is seldom rescaled.
@@ -15,6 +16,7 @@
 #include <hwy/highway.h>
 
 #include "simd/attend-inl.hpp"
+#include "simd/bf16_pairs-inl.hpp"
 #include "simd/products.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -23,9 +25,6 @@ namespace HWY_NAMESPACE {
 
 namespace {
 
-using Words = hn::RebindToUnsigned<Floats>;
-using WordVector = hn::Vec<Words>;
-
 constexpr float kHeadroom = 8;
 // Scores and weights are of so many keys at a time; the scores of a group are one product.
 constexpr int64_t kStepKeys = 32, kGroupKeys = 16;
@@ -33,130 +32,6 @@ constexpr int64_t kStepKeys = 32, kGroupKeys = 16;
 // What a product of AMX reads of depth, and writes of rows.
 int64_t deep(int64_t n) { return round_up(n, 32); }
 int64_t tall(int64_t n) { return round_up(n, 16); }
-
-// 2^f for 0 <= f < 1: the polynomial of degree 3 with the least relative error, 7.5e-5.
-constexpr float kCubic[] = {0.999925256f, 0.695833206f, 0.226067916f, 0.0780240595f};
-
-/// 2^x for x <= 127, relative error kCoarseExp2Error; 0 far below, NaN of NaN.
-#if HWY_ARCH_X86 && HWY_CAP_GE512
-HWY_INLINE Vector coarse_exp2(Vector x) {
-  const Floats d;
-  const Vector f{_mm512_reduce_ps(
-      x.raw, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)};  // x - floor(x); 0 of -inf
-  Vector p = hn::MulAdd(hn::Set(d, kCubic[3]), f, hn::Set(d, kCubic[2]));
-  p = hn::MulAdd(p, f, hn::Set(d, kCubic[1]));
-  p = hn::MulAdd(p, f, hn::Set(d, kCubic[0]));
-  return Vector{_mm512_scalef_ps(p.raw, x.raw)};  // p * 2^floor(x)
-}
-#else
-HWY_INLINE Vector coarse_exp2(Vector x) { return exp2_lanes(x); }
-#endif
-
-#if HWY_ARCH_X86 && HWY_CAP_GE512
-// Upper halves of the words of two vectors in turn; 32 and up: of the second one.
-alignas(64) constexpr uint16_t kUpperHalves[32] = {1,  33, 3,  35, 5,  37, 7,  39, 9,  41, 11,
-                                                   43, 13, 45, 15, 47, 17, 49, 19, 51, 21, 53,
-                                                   23, 55, 25, 57, 27, 59, 29, 61, 31, 63};
-#endif
-
-/// Weights of two keys as pairs of bf16, rounded to nearest: half up, which differs from half to
-/// even in one of 65,536 numbers.
-HWY_INLINE WordVector pair_weights(Vector even, Vector odd) {
-  const Words word;
-  const auto half = hn::Set(word, 0x8000u);
-  const auto low = hn::Add(hn::BitCast(word, even), half);
-  const auto high = hn::Add(hn::BitCast(word, odd), half);
-#if HWY_ARCH_X86 && HWY_CAP_GE512
-  const auto halves = hn::Load(word, reinterpret_cast<const uint32_t*>(kUpperHalves));
-  return WordVector{_mm512_permutex2var_epi16(low.raw, halves.raw, high.raw)};
-#else
-  return hn::Or(hn::ShiftRight<16>(low), hn::And(high, hn::Set(word, 0xffff0000u)));
-#endif
-}
-
-/// Products::multiply with Highway. With `guarded`, an element of b of negative sign (a masked
-/// weight is -0.0) adds nothing, even to Inf or NaN.
-template <int vectors, bool guarded>
-void multiply_portably(const uint16_t* a, int64_t a_stride, int64_t rows, const uint32_t* b,
-                       int64_t depth, float* c, bool add) {
-  const Floats d;
-  const Words word;
-  constexpr int64_t wide = vectors * kLanes;
-  const auto term = [&](Vector scalar, Vector weight, Vector sum) HWY_ATTR {
-    if constexpr (!guarded) return hn::MulAdd(scalar, weight, sum);
-    const hn::RebindToSigned<Floats> number;
-    const auto masked = hn::Lt(hn::BitCast(number, weight), hn::Zero(number));
-    return hn::Add(sum, hn::IfThenZeroElse(hn::RebindMask(d, masked), hn::Mul(scalar, weight)));
-  };
-  const auto upper = [&](WordVector x) HWY_ATTR {
-    return hn::BitCast(d, hn::And(x, hn::Set(word, 0xffff0000u)));
-  };
-  const auto lower = [&](WordVector x) HWY_ATTR { return hn::BitCast(d, hn::ShiftLeft<16>(x)); };
-  for (int64_t r = 0; r < rows; r += kRows) {
-    float* const out = c + r * wide;
-    Vector sum[kRows][vectors];
-    for (int i = 0; i < kRows; ++i)
-      for (int v = 0; v < vectors; ++v)
-        sum[i][v] = add ? hn::Load(d, out + i * wide + v * kLanes) : hn::Zero(d);
-    for (int64_t n = 0; n < depth; n += 2) {
-      Vector even[vectors], odd[vectors];
-      for (int v = 0; v < vectors; ++v) {
-        const auto pair = hn::Load(word, b + n / 2 * wide + v * kLanes);
-        even[v] = lower(pair);
-        odd[v] = upper(pair);
-      }
-      for (int i = 0; i < kRows; ++i) {
-        uint32_t two;
-        std::memcpy(&two, a + (r + i) * a_stride + n, 4);
-        const auto pair = hn::Set(word, two);
-        const Vector left = lower(pair), right = upper(pair);
-        for (int v = 0; v < vectors; ++v)
-          sum[i][v] = term(right, odd[v], term(left, even[v], sum[i][v]));
-      }
-    }
-    for (int i = 0; i < kRows; ++i)
-      for (int v = 0; v < vectors; ++v) hn::Store(sum[i][v], d, out + i * wide + v * kLanes);
-  }
-}
-
-/// A row of `depth` elements, filled up with zeros to `pitch`.
-inline void copy_row(const Bf16* source, int64_t depth, int64_t pitch, uint16_t* target) {
-  std::memcpy(target, source, static_cast<size_t>(depth) * 2);
-  std::memset(target + depth, 0, static_cast<size_t>(pitch - depth) * 2);
-}
-
-/// Two rows as pairs, filled up with zeros to `pitch`; there may be no second one.
-inline void pair_up(const Bf16* first, const Bf16* second, int64_t depth, int64_t pitch,
-                    uint32_t* target) {
-  const Words word;
-  const hn::Rebind<uint16_t, Floats> half;
-  const auto load = [&](const Bf16* source)
-                        HWY_ATTR { return hn::PromoteTo(word, hn::LoadU(half, &source->bits)); };
-  int64_t c = 0;
-  for (; second != nullptr && c + kLanes <= depth; c += kLanes)
-    hn::StoreU(hn::Or(load(first + c), hn::ShiftLeft<16>(load(second + c))), word, target + c);
-  for (; c < depth; ++c)
-    target[c] = first[c].bits | static_cast<uint32_t>(second == nullptr ? 0 : second[c].bits) << 16;
-  std::memset(target + depth, 0, static_cast<size_t>(pitch - depth) * 4);
-}
-
-struct Matrix {
-  const uint16_t* data;
-  int64_t stride;
-};
-
-bool all_finite(Matrix m, int64_t rows, int64_t count) {
-  const hn::ScalableTag<uint16_t> d;
-  constexpr int64_t lanes = static_cast<int64_t>(HWY_LANES(uint16_t));
-  const auto exponent = hn::Set(d, 0x7f80);
-  auto odd = hn::Zero(d);
-  for (int64_t r = 0; r < rows; ++r)
-    for (int64_t n = 0; n < count; n += lanes) {
-      const auto bits = hn::And(hn::LoadU(d, m.data + r * m.stride + n), exponent);
-      odd = hn::Or(odd, hn::VecFromMask(d, hn::Eq(bits, exponent)));
-    }
-  return hn::AllTrue(d, hn::Eq(odd, hn::Zero(d)));
-}
 
 struct Bf16Kernel {
   static constexpr bool kOnlyBf16 = true, kWholeTiles = true;
@@ -196,6 +71,7 @@ struct Bf16Kernel {
   const int64_t tile_keys = tiling(s.head_dim, s.head_dim_v).keys;
   const bool always = always_edited(s);
   const Products* const products = kLanes == 16 ? choose_products().products : nullptr;
+  const bool whole_rows = products != nullptr && products->whole_rows;
   // What a score is multiplied by. Q has its sign: the largest product is the largest score.
   const float unit =
       static_cast<float>(std::fabs(s.softmax_scale) * (s.softcap > 0 ? 1.0 / s.softcap : kLog2E));
@@ -219,35 +95,39 @@ struct Bf16Kernel {
 
   struct Tile {
     Range keys;
-    Matrix k, v;  // [keys][head_dim], [head_dim_v][keys]
-    int finite;   // whether all of V is; -1: not known yet
+    Left k, v;               // [keys][head_dim], [head_dim_v][keys]
+    const uint16_t* values;  // V in pairs: [keys / 2][padded head_dim_v][2]
+    int finite;              // whether all of V is; -1: not known yet
   };
 
   template <class T>
   Tile load_tile(Range keys, const Scratch& scratch) const {
+    uint32_t* const values = reinterpret_cast<uint32_t*>(scratch.values);
     return {keys, load_keys<T>(keys, reinterpret_cast<uint16_t*>(scratch.keys)),
-            load_values<T>(keys, reinterpret_cast<uint32_t*>(scratch.values)), -1};
+            load_values<T>(keys, values), reinterpret_cast<const uint16_t*>(values), -1};
   }
 
   template <class T>
-  Matrix load_keys(Range keys, uint16_t* copy) const {
+  Left load_keys(Range keys, uint16_t* copy) const {
     const int64_t count = keys.end - keys.begin, pitch = deep(s.head_dim);
     const T* const k = static_cast<const T*>(s.k);
     if (s.order == nullptr && s.pages == nullptr && s.head_dim == pitch && count == tall(count))
-      return {&k->bits + keys.begin * s.k_stride, s.k_stride};
+      return {&k->bits + keys.begin * s.k_stride, s.k_stride, 2};
     for (int64_t n = 0; n < count; ++n)
       copy_row(row_at(s, k, s.k_stride, s.k_page_stride, keys.begin + n), s.head_dim, pitch,
                copy + n * pitch);
     std::memset(copy + count * pitch, 0, static_cast<size_t>((tall(count) - count) * pitch) * 2);
-    return {copy, pitch};
+    return {copy, pitch, 2};
   }
 
   template <class T>
-  Matrix load_values(Range keys, uint32_t* memory) const {
+  Left load_values(Range keys, uint32_t* memory) const {
     const int64_t count = keys.end - keys.begin, depth = tall(s.head_dim_v);
-    uint32_t* const transposed = memory + tile_keys / 2 * depth;  // [depth][tile_keys / 2]
+    const T* const v = static_cast<const T*>(s.v);
+    const bool evenly = s.order == nullptr && s.pages == nullptr;
     const auto row = [&](int64_t n) {
-      return row_at(s, static_cast<const T*>(s.v), s.v_stride, s.v_page_stride, keys.begin + n);
+      return evenly ? v + (keys.begin + n) * s.v_stride
+                    : row_at(s, v, s.v_stride, s.v_page_stride, keys.begin + n);
     };
     for (int64_t n = 0; n < deep(count); n += 2) {
       uint32_t* const pairs = memory + n / 2 * depth;
@@ -256,16 +136,18 @@ struct Bf16Kernel {
       else
         std::memset(pairs, 0, static_cast<size_t>(depth) * 4);
     }
+    if (!whole_rows) return {reinterpret_cast<const uint16_t*>(memory), 2, 2 * depth};
+    uint32_t* const transposed = memory + tile_keys / 2 * depth;  // [depth][tile_keys / 2]
     for (int64_t pair = 0; pair < deep(count) / 2; pair += kLanes)
       transpose_words(memory + pair * depth, depth, depth, transposed + pair, tile_keys / 2);
-    return {reinterpret_cast<const uint16_t*>(transposed), tile_keys};
+    return {reinterpret_cast<const uint16_t*>(transposed), tile_keys, 2};
   }
 
   void attend_tile(const Block& b, Tile& tile, Range keys, const Scratch& scratch,
                    Ahead& ahead) const {
     const bool edited = always || crosses_edge(s, b, keys);
     if (edited && tile.finite < 0)
-      tile.finite = all_finite(tile.v, s.head_dim_v, deep(keys.end - keys.begin));
+      tile.finite = all_finite(tile.values, deep(keys.end - keys.begin) * tall(s.head_dim_v));
     if (edited)
       attend_tile<true>(b, tile, scratch, ahead);
     else
@@ -273,14 +155,15 @@ struct Bf16Kernel {
   }
   template <bool edited>
   void attend_tile(const Block& b, const Tile& tile, const Scratch& scratch, Ahead& ahead) const {
-    if (b.vectors == 3) return attend_tile<3, edited>(b, tile, scratch, ahead);
-    if (b.vectors == 2) return attend_tile<2, edited>(b, tile, scratch, ahead);
-    attend_tile<1, edited>(b, tile, scratch, ahead);
+    if (b.vectors == 3) return attend_tile<Floats, 3, edited>(b, tile, scratch, ahead);
+    if (b.vectors == 2) return attend_tile<Floats, 2, edited>(b, tile, scratch, ahead);
+    if (!b.half || whole_rows) return attend_tile<Floats, 1, edited>(b, tile, scratch, ahead);
+    if constexpr (kHalfLanes < kLanes) attend_tile<HalfFloats, 1, edited>(b, tile, scratch, ahead);
   }
 
   /// The scores of the next step are multiplied between the weights of this one: tiles and vectors
   /// work at the same time.
-  template <int vectors, bool edited>
+  template <class D, int vectors, bool edited>
   void attend_tile(const Block& b, const Tile& tile, const Scratch& scratch, Ahead& ahead) const {
     constexpr int64_t wide = vectors * kLanes;
     const int64_t count = tile.keys.end - tile.keys.begin;
@@ -288,18 +171,20 @@ struct Bf16Kernel {
     float* next = scores + kStepKeys * kBlock;
     uint32_t* const weights = reinterpret_cast<uint32_t*>(next + kStepKeys * kBlock);
     const auto multiply_keys = [&](int64_t first, float* target) {
-      multiply<vectors>({tile.k.data + first * tile.k.stride, tile.k.stride}, kGroupKeys,
-                        static_cast<const uint32_t*>(b.q), s.head_dim, target, false);
+      Left rows = tile.k;
+      rows.data += first * rows.row_stride;
+      multiply<D, vectors>(rows, kGroupKeys, static_cast<const uint32_t*>(b.q), s.head_dim, target,
+                           false);
     };
     int64_t done = 0;  // keys whose values are in O
     const auto add_values = [&](int64_t end) {
-      const Matrix v{tile.v.data + done, tile.v.stride};
+      Left v = tile.v;
+      v.data += done / 2 * v.pair_stride;
       const uint32_t* const of_keys = weights + done / 2 * wide;
       if (edited && tile.finite == 0)
-        multiply_portably<vectors, true>(v.data, v.stride, s.head_dim_v, of_keys, end - done, b.o,
-                                         true);
+        multiply_portably<D, vectors, true>(v, s.head_dim_v, of_keys, end - done, b.o, true);
       else
-        multiply<vectors>(v, s.head_dim_v, of_keys, end - done, b.o, true);
+        multiply<D, vectors>(v, s.head_dim_v, of_keys, end - done, b.o, true);
       done = end;
     };
 
@@ -309,18 +194,18 @@ struct Bf16Kernel {
       const int64_t here = std::min(kStepKeys, count - at);
       const Range keys{tile.keys.begin + at, tile.keys.begin + at + here};
       ahead.fetch();
-      Vector top[vectors];
-      find_top<vectors, edited>(b, {keys, scores, scratch.pair_terms}, top);
-      if (exceeds_base<vectors>(b, top)) {
+      hn::Vec<D> top[vectors];
+      find_top<D, vectors, edited>(b, {keys, scores, scratch.pair_terms}, top);
+      if (exceeds_base<D, vectors>(b, top)) {
         // O has the old base, and so have the weights that are not in it yet.
         if (done < at) add_values(at);
-        raise_base<vectors>(b, top);
+        raise_base<D, vectors>(b, top);
       }
       for (int64_t j = 0; j < kStepKeys; j += kGroupKeys) {
         if (at + kStepKeys + j < count) multiply_keys(at + kStepKeys + j, next + j * wide);
         if (j < here)
-          weigh<vectors, edited>(b, scores + j * wide, std::min(kGroupKeys, here - j),
-                                 weights + (at + j) / 2 * wide);
+          weigh<D, vectors, edited>(b, scores + j * wide, std::min(kGroupKeys, here - j),
+                                    weights + (at + j) / 2 * wide);
       }
     }
     const int64_t pairs = (count + 1) / 2;
@@ -329,26 +214,28 @@ struct Bf16Kernel {
     add_values(count);
   }
 
-  template <int vectors>
-  void multiply(Matrix a, int64_t rows, const uint32_t* b, int64_t depth, float* c,
+  template <class D, int vectors>
+  void multiply(const Left& a, int64_t rows, const uint32_t* b, int64_t depth, float* c,
                 bool add) const {
+    constexpr Width width{vectors, hn::MaxLanes(D()) < kLanes};
     if (products != nullptr)
-      products->multiply(a.data, a.stride, rows, b, vectors, depth, c, add);
+      products->multiply(a, rows, b, width, depth, c, add);
     else
-      multiply_portably<vectors, false>(a.data, a.stride, rows, b, depth, c, add);
+      multiply_portably<D, vectors, false>(a, rows, b, depth, c, add);
   }
 
   /// What scores are multiplied by. Edited ones are scaled if those of every tile are: then a row's
   /// bits do not depend on which blocks an edge crosses.
-  Vector scale() const { return hn::Set(Floats(), always ? 1.0f : unit); }
+  float scale() const { return always ? 1.0f : unit; }
 
   /// Edits scores; their scaled maximum.
-  template <int vectors, bool edited>
-  void find_top(const Block& b, const Scores& t, Vector (&top)[vectors]) const {
-    const Floats d;
+  template <class D, int vectors, bool edited>
+  void find_top(const Block& b, const Scores& t, hn::Vec<D> (&top)[vectors]) const {
+    using V = hn::Vec<D>;
+    const D d;
     constexpr int64_t wide = vectors * kLanes;
     const int64_t count = t.keys.end - t.keys.begin;
-    Vector other[vectors];  // of every second key
+    V other[vectors];  // of every second key
     for (int v = 0; v < vectors; ++v) top[v] = other[v] = hn::Set(d, -kInfinity);
     if constexpr (edited) {
       edit_scores<vectors, false>(s, b, t, always ? unit : 1.0f, top);
@@ -363,26 +250,28 @@ struct Bf16Kernel {
       for (int v = 0; v < vectors && j < count; ++v)
         top[v] = hn::Max(top[v], hn::Load(d, t.scores + j * wide + v * kLanes));
     }
-    for (int v = 0; v < vectors; ++v) top[v] = hn::Mul(hn::Max(top[v], other[v]), scale());
+    for (int v = 0; v < vectors; ++v)
+      top[v] = hn::Mul(hn::Max(top[v], other[v]), hn::Set(d, scale()));
   }
 
   /// From the scores of `count` keys to weights, [keys / 2][vectors * kLanes] pairs.
-  template <int vectors, bool edited>
+  template <class D, int vectors, bool edited>
   void weigh(const Block& b, const float* scores, int64_t count, uint32_t* weights) const {
-    const Floats d;
-    const Words word;
+    using V = hn::Vec<D>;
+    const D d;
+    const hn::RebindToUnsigned<D> word;
     constexpr int64_t wide = vectors * kLanes;
-    const Vector factor = scale();
-    Vector base[vectors], sum[vectors];
+    const V factor = hn::Set(d, scale());
+    V base[vectors], sum[vectors];
     for (int v = 0; v < vectors; ++v) {
       // Any finite base gives a row without keys weights of 0 instead of NaN.
-      const Vector stored = hn::Load(d, b.top + v * kLanes);
+      const V stored = hn::Load(d, b.top + v * kLanes);
       base[v] = hn::IfThenZeroElse(hn::Eq(stored, hn::Set(d, -kInfinity)), stored);
       sum[v] = hn::Load(d, b.sum + v * kLanes);
     }
     const auto weight = [&](int64_t j, int v) HWY_ATTR {
-      const Vector x = hn::Load(d, scores + j * wide + v * kLanes);
-      Vector p = coarse_exp2(hn::MulSub(x, factor, base[v]));
+      const V x = hn::Load(d, scores + j * wide + v * kLanes);
+      V p = coarse_exp2(hn::MulSub(x, factor, base[v]));
       sum[v] = hn::Add(sum[v], p);
       if constexpr (edited)
         p = hn::IfThenElse(hn::Eq(x, hn::Set(d, -kInfinity)), hn::Set(d, -0.0f), p);
@@ -399,28 +288,29 @@ struct Bf16Kernel {
   }
 
   /// Whether some weights would exceed 2^kHeadroom, or are the first of their row.
-  template <int vectors>
-  bool exceeds_base(const Block& b, const Vector (&top)[vectors]) const {
-    const Floats d;
+  template <class D, int vectors>
+  bool exceeds_base(const Block& b, const hn::Vec<D> (&top)[vectors]) const {
+    const D d;
     bool any = false;
     for (int v = 0; v < vectors; ++v) any |= !hn::AllFalse(d, above_base(b, v, top[v]));
     return any;
   }
-  hn::Mask<Floats> above_base(const Block& b, int v, Vector top) const {
-    const Floats d;
+  template <class V>
+  hn::Mask<hn::DFromV<V>> above_base(const Block& b, int v, V top) const {
+    const hn::DFromV<V> d;
     return hn::Gt(top, hn::Add(hn::Load(d, b.top + v * kLanes), hn::Set(d, kHeadroom)));
   }
 
   /// Raises the base of such rows to `top`.
-  template <int vectors>
-  void raise_base(const Block& b, const Vector (&top)[vectors]) const {
-    const Floats d;
+  template <class D, int vectors>
+  void raise_base(const Block& b, const hn::Vec<D> (&top)[vectors]) const {
+    using V = hn::Vec<D>;
+    const D d;
     constexpr int64_t wide = vectors * kLanes;
     for (int v = 0; v < vectors; ++v) {
-      const Vector base = hn::Load(d, b.top + v * kLanes), none = hn::Set(d, -kInfinity);
-      const Vector raised = hn::IfThenElse(above_base(b, v, top[v]), top[v], base);
-      const Vector keep =
-          exp2_lanes(hn::Sub(base, hn::IfThenZeroElse(hn::Eq(raised, none), raised)));
+      const V base = hn::Load(d, b.top + v * kLanes), none = hn::Set(d, -kInfinity);
+      const V raised = hn::IfThenElse(above_base(b, v, top[v]), top[v], base);
+      const V keep = exp2_lanes(hn::Sub(base, hn::IfThenZeroElse(hn::Eq(raised, none), raised)));
       hn::Store(raised, d, b.top + v * kLanes);
       float* const sum = b.sum + v * kLanes;
       hn::Store(hn::Mul(hn::Load(d, sum), keep), d, sum);

@@ -110,58 +110,148 @@ void multiply_by_tiles(const uint16_t* a, int64_t a_stride, int64_t rows, const 
   }
 }
 
-void amx_multiply(const uint16_t* a, int64_t a_stride, int64_t rows, const uint32_t* b, int vectors,
-                  int64_t depth, float* c, bool add) {
-  if (vectors == 3) return multiply_by_tiles<3>(a, a_stride, rows, b, depth, c, add);
-  if (vectors == 2) return multiply_by_tiles<2>(a, a_stride, rows, b, depth, c, add);
-  multiply_by_tiles<1>(a, a_stride, rows, b, depth, c, add);
+void amx_multiply(const Left& a, int64_t rows, const uint32_t* b, Width width, int64_t depth,
+                  float* c, bool add) {
+  if (width.vectors == 3) return multiply_by_tiles<3>(a.data, a.row_stride, rows, b, depth, c, add);
+  if (width.vectors == 2) return multiply_by_tiles<2>(a.data, a.row_stride, rows, b, depth, c, add);
+  multiply_by_tiles<1>(a.data, a.row_stride, rows, b, depth, c, add);
 }
 
-constexpr Products kAmx{"amx", amx_multiply, configure_tiles, release_tiles};
+constexpr Products kAmx{"amx", true, amx_multiply, configure_tiles, release_tiles};
 
 // --- AVX512_BF16 ---
 
-template <int vectors>
-__attribute__((target("avx512f,avx512bf16"))) void multiply_by_dots(const uint16_t* a,
-                                                                    int64_t a_stride, int64_t rows,
-                                                                    const uint32_t* b,
-                                                                    int64_t depth, float* c,
-                                                                    bool add) {
-  constexpr int kHeight = 8;  // rows of a register tile
+#define ATTEST_IMPLS_DOTS __attribute__((target("avx512f,avx512vl,avx512bf16")))
+
+struct WholeVector {
+  static constexpr int kLanes = 16;
+  using Sums = __m512;
+  ATTEST_IMPLS_DOTS static Sums zero() { return _mm512_setzero_ps(); }
+  ATTEST_IMPLS_DOTS static Sums load(const float* from) { return _mm512_loadu_ps(from); }
+  ATTEST_IMPLS_DOTS static void store(float* to, Sums x) { _mm512_storeu_ps(to, x); }
+  ATTEST_IMPLS_DOTS static __m512bh pairs(const uint32_t* from) {
+    return reinterpret_cast<__m512bh>(_mm512_loadu_si512(from));
+  }
+  ATTEST_IMPLS_DOTS static __m512bh everywhere(int32_t pair) {
+    return reinterpret_cast<__m512bh>(_mm512_set1_epi32(pair));
+  }
+  ATTEST_IMPLS_DOTS static Sums add_dots(Sums sums, __m512bh left, __m512bh right) {
+    return _mm512_dpbf16_ps(sums, left, right);
+  }
+  ATTEST_IMPLS_DOTS static Sums add_dots(Sums sums, const int32_t* left, __m512bh right) {
+    asm("vdpbf16ps %1%{1to16%}, %2, %0" : "+v"(sums) : "m"(*left), "v"(right));
+    return sums;
+  }
+};
+
+struct HalfVector {
+  static constexpr int kLanes = 8;
+  using Sums = __m256;
+  ATTEST_IMPLS_DOTS static Sums zero() { return _mm256_setzero_ps(); }
+  ATTEST_IMPLS_DOTS static Sums load(const float* from) { return _mm256_loadu_ps(from); }
+  ATTEST_IMPLS_DOTS static void store(float* to, Sums x) { _mm256_storeu_ps(to, x); }
+  ATTEST_IMPLS_DOTS static __m256bh pairs(const uint32_t* from) {
+    return reinterpret_cast<__m256bh>(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+  }
+  ATTEST_IMPLS_DOTS static Sums add_dots(Sums sums, const int32_t* left, __m256bh right) {
+    asm("vdpbf16ps %1%{1to8%}, %2, %0" : "+v"(sums) : "m"(*left), "v"(right));
+    return sums;
+  }
+};
+
+/// Two or three vectors, rows in tiles of 8. With `close` row_stride of `a` is 2, else pair_stride.
+template <int vectors, bool close>
+ATTEST_IMPLS_DOTS void multiply_by_dots(const Left& a, int64_t rows, const uint32_t* b,
+                                        int64_t depth, float* c, bool add) {
+  using V = WholeVector;
+  constexpr int height = 8;
   constexpr int64_t wide = 16 * vectors;
-  for (int64_t r = 0; r < rows; r += kHeight) {
+  for (int64_t r = 0; r < rows; r += height) {
     float* const out = c + r * wide;
-    __m512 sum[kHeight][vectors];
-    for (int i = 0; i < kHeight; ++i)
+    typename V::Sums sum[height][vectors];
+    for (int i = 0; i < height; ++i)
       for (int v = 0; v < vectors; ++v)
-        sum[i][v] = add ? _mm512_loadu_ps(out + i * wide + v * 16) : _mm512_setzero_ps();
-    const uint16_t* row[kHeight];
-    for (int i = 0; i < kHeight; ++i) row[i] = a + (r + i) * a_stride;
-    for (int64_t n = 0; n < depth; n += 2) {
-      __m512bh right[vectors];
-      for (int v = 0; v < vectors; ++v)
-        right[v] = reinterpret_cast<__m512bh>(_mm512_loadu_si512(b + n / 2 * wide + v * 16));
-      for (int i = 0; i < kHeight; ++i) {
+        sum[i][v] = add ? V::load(out + i * wide + v * V::kLanes) : V::zero();
+    const uint16_t* const first = a.data + r * (close ? 2 : a.row_stride);
+    const uint16_t* row[height];
+    for (int i = 0; i < height; ++i) row[i] = first + i * a.row_stride;
+    for (int64_t n = 0; 2 * n < depth; ++n) {
+      decltype(V::pairs(b)) right[vectors];
+      for (int v = 0; v < vectors; ++v) right[v] = V::pairs(b + n * wide + v * V::kLanes);
+      for (int i = 0; i < height; ++i) {
         int32_t pair;
-        __builtin_memcpy(&pair, row[i] + n, 4);
-        const __m512bh left = reinterpret_cast<__m512bh>(_mm512_set1_epi32(pair));
-        for (int v = 0; v < vectors; ++v) sum[i][v] = _mm512_dpbf16_ps(sum[i][v], left, right[v]);
+        __builtin_memcpy(&pair, close ? first + n * a.pair_stride + 2 * i : row[i] + 2 * n, 4);
+        const auto left = V::everywhere(pair);
+        for (int v = 0; v < vectors; ++v) sum[i][v] = V::add_dots(sum[i][v], left, right[v]);
       }
     }
-    for (int i = 0; i < kHeight; ++i)
-      for (int v = 0; v < vectors; ++v) _mm512_storeu_ps(out + i * wide + v * 16, sum[i][v]);
+    for (int i = 0; i < height; ++i)
+      for (int v = 0; v < vectors; ++v) V::store(out + i * wide + v * V::kLanes, sum[i][v]);
   }
 }
 
-void dots_multiply(const uint16_t* a, int64_t a_stride, int64_t rows, const uint32_t* b,
-                   int vectors, int64_t depth, float* c, bool add) {
-  if (vectors == 3) return multiply_by_dots<3>(a, a_stride, rows, b, depth, c, add);
-  if (vectors == 2) return multiply_by_dots<2>(a, a_stride, rows, b, depth, c, add);
-  multiply_by_dots<1>(a, a_stride, rows, b, depth, c, add);
+/// The same of one vector, in tiles of 16 rows: as many sums hide the latency of half vectors, of
+/// which the processor multiplies two at a time.
+template <class V, bool close>
+ATTEST_IMPLS_DOTS void multiply_one_vector(const Left& a, int64_t rows, const uint32_t* b,
+                                           int64_t depth, float* c, bool add) {
+  const int64_t row = 2 * a.row_stride;
+  // Sixteen rows by few registers: the compiler must not make a pointer of each.
+  int64_t row3 = 3 * row, row5 = 5 * row, row7 = 7 * row;
+  asm("" : "+r"(row3), "+r"(row5), "+r"(row7));
+  const int64_t step = 2 * a.pair_stride;
+  for (int64_t r = 0; r < rows; r += 16) {
+    float* const out = c + r * 16;
+    typename V::Sums sum[16];
+    for (int i = 0; i < 16; ++i) sum[i] = add ? V::load(out + i * 16) : V::zero();
+    const char* first = reinterpret_cast<const char*>(a.data + r * a.row_stride);
+    const char* second = first + 8 * row;
+    for (int64_t n = 0; 2 * n < depth; ++n) {
+      const auto right = V::pairs(b + n * 16);
+      const auto add_at = [&](const char* left, auto& sums) ATTEST_IMPLS_DOTS {
+        sums = V::add_dots(sums, reinterpret_cast<const int32_t*>(left), right);
+      };
+      if constexpr (close) {
+        for (int i = 0; i < 16; ++i) add_at(first + 4 * i, sum[i]);
+        first += step;
+      } else {
+        const auto add_eight = [&](const char* at, auto* sums) ATTEST_IMPLS_DOTS {
+          add_at(at, sums[0]);
+          add_at(at + row, sums[1]);
+          add_at(at + 2 * row, sums[2]);
+          add_at(at + row3, sums[3]);
+          add_at(at + 4 * row, sums[4]);
+          add_at(at + row5, sums[5]);
+          add_at(at + 2 * row3, sums[6]);
+          add_at(at + row7, sums[7]);
+        };
+        add_eight(first, sum);
+        add_eight(second, sum + 8);
+        first += 4, second += 4;
+        asm("" : "+r"(first), "+r"(second));
+      }
+    }
+    for (int i = 0; i < 16; ++i) V::store(out + i * 16, sum[i]);
+  }
+}
+
+template <bool close>
+void multiply_by_dots(const Left& a, int64_t rows, const uint32_t* b, Width width, int64_t depth,
+                      float* c, bool add) {
+  if (width.vectors == 3) return multiply_by_dots<3, close>(a, rows, b, depth, c, add);
+  if (width.vectors == 2) return multiply_by_dots<2, close>(a, rows, b, depth, c, add);
+  if (!width.half) return multiply_one_vector<WholeVector, close>(a, rows, b, depth, c, add);
+  multiply_one_vector<HalfVector, close>(a, rows, b, depth, c, add);
+}
+
+void dots_multiply(const Left& a, int64_t rows, const uint32_t* b, Width width, int64_t depth,
+                   float* c, bool add) {
+  if (a.row_stride == 2) return multiply_by_dots<true>(a, rows, b, width, depth, c, add);
+  multiply_by_dots<false>(a, rows, b, width, depth, c, add);
 }
 void nothing() {}
 
-constexpr Products kDots{"avx512_bf16", dots_multiply, nothing, nothing};
+constexpr Products kDots{"avx512_bf16", false, dots_multiply, nothing, nothing};
 
 // --- What this processor has ---
 
@@ -177,7 +267,7 @@ bool has_amx() {
 bool has_dots() {
   uint32_t a = 0, b = 0, c = 0, d = 0;
   constexpr uint32_t kBf16 = 1u << 5;  // CPUID 7.1, EAX
-  return __builtin_cpu_supports("avx512f") && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 &&
+  return __builtin_cpu_supports("avx512vl") && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 &&
          (a & kBf16) != 0;
 }
 

@@ -6,15 +6,33 @@
 
 namespace impls {
 
+/// A matrix [rows][depth] of which elements n and n + 1 of row r, n even, lie side by side, at
+/// data + r * row_stride + n / 2 * pair_stride. Strides count elements; one of them is 2.
+struct Left {
+  const uint16_t* data;
+  int64_t row_stride, pair_stride;
+};
+
+/// The columns of the other two matrices: whole vectors of 16 floats, or the first half of one. A
+/// row of half a vector is as long as that of a whole one.
+struct Width {
+  int vectors;
+  bool half;
+};
+
 struct Products {
   const char* name;
 
+  /// Whether the pairs of a row of `a` must follow one another: pair_stride is 2. All columns are
+  /// then multiplied, those beyond half a vector too.
+  bool whole_rows;
+
   /// c[r][..] = sum over n < depth of a[r][n] b[n][..], added to what c has if `add`.
-  /// a: [rows][depth] with a_stride elements a row; b: pairs of neighbouring n,
-  /// [depth / 2][16 * vectors][2]; c: [rows][16 * vectors]. rows and depth are read and written as
-  /// multiples of 16 and 32: what lies beyond must be there, and b or a be 0 in it.
-  void (*multiply)(const uint16_t* a, int64_t a_stride, int64_t rows, const uint32_t* b,
-                   int vectors, int64_t depth, float* c, bool add);
+  /// b: pairs of neighbouring n, [depth / 2][16 * vectors][2]; c: [rows][16 * vectors]. rows and
+  /// depth are read and written as multiples of 16 and 32: what lies beyond must be there, and b or
+  /// a be 0 in it.
+  void (*multiply)(const Left& a, int64_t rows, const uint32_t* b, Width width, int64_t depth,
+                   float* c, bool add);
 
   /// Called by a thread before its first product and after its last one.
   void (*begin)();
