@@ -189,6 +189,8 @@ INSTANTIATE_TEST_SUITE_P(
             "batch=3 num_heads=4 num_kv_heads=2 seq_len_q=33 head_dim=16 mask=[3,1,1,33]",
             "num_heads=2 seq_len_q=33 head_dim=16 mask=[1,2,33,33] bias=[1,1,1,33] window_right=0",
             "batch=2 num_heads=4 num_kv_heads=2 seq_len_q=33 head_dim=16 bias=[1,4,33,33]",
+            "batch=3 num_heads=2 seq_len_q=33 head_dim=16 bias=[1,2,33,33] v.order=0213",
+            "batch=3 num_heads=2 seq_len_q=33 head_dim=16 mask=[1,2,33,33]",
             "batch=2 num_heads=2 seq_len_q=33 head_dim=16 bias=[2,1,33,1]",
             "batch=2 num_heads=2 seq_len_q=33 head_dim=16 bias=[2,1,33,33] bias.order=1032",
             "seq_len_q=1 seq_len_kv=1 head_dim=1",

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 #include <stdexcept>
+#include <utility>
 
 #include "attest.hpp"
 #include "onednn/library.hpp"
@@ -31,9 +32,11 @@ int64_t group_of(const attest_problem& problem) {
 }
 
 /// A tensor of the problem. With GQA its heads are two dims: [batch, num_kv_heads, group, rows,
-/// columns], where the group is 1 in K and V.
-Tensor outer(const attest_problem& problem, Number number, const attest_tensor& t, bool of_keys) {
+/// columns], where the group is 1 in K and V. Else `heads_first` gives [num_heads, batch, ...].
+Tensor outer(const attest_problem& problem, Number number, const attest_tensor& t, bool of_keys,
+             bool heads_first) {
   Dims dims{t.dim[0], t.dim[1]}, strides{t.stride[0], t.stride[1]};
+  if (heads_first) std::swap(dims[0], dims[1]), std::swap(strides[0], strides[1]);
   if (const int64_t group = group_of(problem); group > 1) {
     const int64_t shared = of_keys || t.dim[1] == 1 ? 1 : group;
     dims = {t.dim[0], t.dim[1] / shared, shared};
@@ -46,13 +49,22 @@ Tensor outer(const attest_problem& problem, Number number, const attest_tensor& 
 }
 
 /// A dense matrix of queries and keys for each query head.
-Tensor inner(const attest_problem& problem, Number number, int32_t dtype) {
+Tensor inner(const attest_problem& problem, Number number, int32_t dtype, bool heads_first) {
   const auto& p = attest::params<attest_softmax_params>(problem);
   const int64_t group = group_of(problem);
   Dims dims{p.batch, p.num_kv_heads};
+  if (heads_first) std::swap(dims[0], dims[1]);
   if (group > 1) dims.push_back(group);
   dims.insert(dims.end(), {p.seq_len_q, p.seq_len_kv});
   return {number, graph_type(dtype), dims, Tensor::layout_type::strided};
+}
+
+/// Whether every sequence, but not every head, adds the same terms. oneDNN 3.2 has fast code for
+/// terms that the second of two outer dims shares, and multiplies by a reference a hundred times
+/// slower where the first one does.
+bool only_sequences_share(const attest_problem& problem, const attest_tensor* terms) {
+  return terms && terms->dim[0] == 1 && terms->dim[1] > 1 && problem.tensor[ATTEST_Q].dim[0] > 1 &&
+         group_of(problem) == 1;
 }
 
 /// Compiled code is not kept: create is to take what compiling takes.
@@ -76,6 +88,10 @@ Graph::Graph(const attest_problem& problem, const attest_tensor* terms) {
     if (dtype == ATTEST_F32) throw;
     compile(problem, terms, dtype);
   }
+  if (steps_.size() > 1 && only_sequences_share(problem, terms)) {
+    heads_first_ = true;
+    compile(problem, terms, score_dtype_);
+  }
   set_scale(attest::params<attest_softmax_params>(problem).softmax_scale);
   refuse_what_one_partition_gets_wrong(problem);
 }
@@ -89,13 +105,16 @@ void Graph::refuse_what_one_partition_gets_wrong(const attest_problem& problem) 
 }
 
 std::vector<Graph::Op> Graph::operations(const attest_problem& problem, const attest_tensor* terms,
-                                         int32_t score_dtype) {
+                                         int32_t score_dtype) const {
   const auto tensor = [&](Number number, int32_t role) {
-    return outer(problem, number, problem.tensor[role], role == ATTEST_K || role == ATTEST_V);
+    const bool of_keys = role == ATTEST_K || role == ATTEST_V;
+    return outer(problem, number, problem.tensor[role], of_keys, heads_first_);
   };
-  const auto pairs = [&](Number number) { return inner(problem, number, score_dtype); };
+  const auto pairs = [&](Number number) {
+    return inner(problem, number, score_dtype, heads_first_);
+  };
   const Tensor scale(kScale, graph_type(score_dtype), Dims{1}, Tensor::layout_type::strided);
-  const Tensor weights = inner(problem, kWeights, problem.tensor[ATTEST_Q].dtype);
+  const Tensor weights = inner(problem, kWeights, problem.tensor[ATTEST_Q].dtype, heads_first_);
   std::vector<Op> ops;
   const auto add = [&](const char* name, OpKind kind, const std::vector<Tensor>& inputs,
                        const Tensor& output) -> dnnl::graph::op& {
@@ -105,7 +124,7 @@ std::vector<Graph::Op> Graph::operations(const attest_problem& problem, const at
       .set_attr<bool>(dnnl::graph::op::attr::transpose_b, true);
   add("Multiply", OpKind::Multiply, {pairs(kScores), scale}, pairs(kScaled));
   if (terms)
-    add("Add", OpKind::Add, {pairs(kScaled), outer(problem, kTerms, *terms, false)},
+    add("Add", OpKind::Add, {pairs(kScaled), outer(problem, kTerms, *terms, false, heads_first_)},
         pairs(kLogits));
   add("SoftMax", OpKind::SoftMax, {pairs(terms ? kLogits : kScaled)}, weights)
       .set_attr<int64_t>(dnnl::graph::op::attr::axis, -1);

@@ -41,8 +41,8 @@ class Graph {
     dnnl::graph::compiled_partition compiled;
   };
 
-  static std::vector<Op> operations(const attest_problem& problem, const attest_tensor* terms,
-                                    int32_t score_dtype);
+  std::vector<Op> operations(const attest_problem& problem, const attest_tensor* terms,
+                             int32_t score_dtype) const;
   void compile(const attest_problem& problem, const attest_tensor* terms, int32_t score_dtype);
   void set_scale(float scale);
   void refuse_what_one_partition_gets_wrong(const attest_problem& problem) const;
@@ -53,6 +53,7 @@ class Graph {
   std::vector<uint64_t> offsets_;  // by number of a tensor: where it lies in the workspace
   uint64_t bytes_ = 0;
   int32_t score_dtype_ = 0;
+  bool heads_first_ = false;  // whether heads are the first dim, and sequences the second
   alignas(4) mutable unsigned char scale_[4]{};  // one element of the scores' dtype
 };
 

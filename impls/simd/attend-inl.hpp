@@ -25,6 +25,7 @@
 #include <cmath>
 #include <limits>
 
+#include "simd/ahead.hpp"
 #include "simd/attend.hpp"
 #include "simd/lanes-inl.hpp"
 
@@ -266,9 +267,8 @@ void load_pair_terms(const Slice& s, const Block& b, int64_t j, int64_t count, f
     if (direct && first + kLanes <= b.count) {
       const float* const bias =
           static_cast<const float*>(s.bias) + (b.first + first) * s.bias_stride_q + j;
-      for (int64_t l = 0; l < kLanes; ++l)
-        __builtin_prefetch(bias + l * s.bias_stride_q + kPairKeys);
-      transpose_in(bias, s.bias_stride_q, kPairKeys, 1.0f, terms + first, wide);
+      transpose_words(reinterpret_cast<const uint32_t*>(bias), s.bias_stride_q, kPairKeys,
+                      reinterpret_cast<uint32_t*>(terms + first), wide);
       continue;
     }
     const int64_t lanes = std::min<int64_t>(kLanes, b.count - first);
@@ -289,46 +289,6 @@ inline void load_pair_terms(const Slice& s, const Block& b, int64_t j, int64_t c
   if (s.dtype == ATTEST_F16) return load_pair_terms<F16>(s, b, j, count, terms);
   load_pair_terms<Bf16>(s, b, j, count, terms);
 }
-
-/// Rows that are used next. They are fetched a few at a time between register tiles: the
-/// processor's own prefetchers do not follow eight rows of K, or pieces of many rows of V.
-struct Ahead {
-  struct Rows {
-    const char* next;
-    const int32_t* order;                // which rows, from `next` on; null: one after another
-    int64_t stride, bytes, count, step;  // stride, bytes: of a row; step: rows a call
-  };
-  Rows rows[4] = {};
-  int64_t used = 0;
-
-  template <class T>
-  void add(const void* data, int64_t stride, const int32_t* order, Range range, int64_t depth,
-           int64_t calls) {
-    constexpr int64_t size = sizeof(T);
-    const int64_t count = std::max<int64_t>(0, range.end - range.begin);
-    const int64_t first = order != nullptr ? 0 : range.begin;
-    rows[used++] = {static_cast<const char*>(data) + first * stride * size,
-                    order != nullptr ? order + range.begin : nullptr,
-                    stride * size,
-                    depth * size,
-                    count,
-                    (count + calls - 1) / calls};
-  }
-  void fetch() {
-    for (int64_t i = 0; i < used; ++i) {
-      Rows& x = rows[i];
-      int64_t n = std::min(x.step, x.count);
-      x.count -= n;
-      if (x.order == nullptr)
-        for (; n > 0; --n, x.next += x.stride) fetch_row(x.next, x.bytes);
-      else
-        for (; n > 0; --n) fetch_row(x.next + *x.order++ * x.stride, x.bytes);
-    }
-  }
-  static void fetch_row(const char* row, int64_t bytes) {
-    for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(row + at, 0, 2);
-  }
-};
 
 /// The scores of a block and some keys.
 struct Scores {
@@ -455,6 +415,22 @@ inline bool crosses_edge(const Slice& s, const Block& b, Range keys) {
   if (keys.end <= s.global_tokens || b.first + b.count <= s.global_tokens) return false;
   return (s.window_left >= 0 && keys.begin < last - s.window_left) ||
          (s.window_right >= 0 && keys.end - 1 > first + s.window_right);
+}
+
+/// What to fetch in `calls` calls before scores of the block and `keys` are edited: rows of the
+/// bias and of the mask.
+template <class T>
+Ahead pairs_ahead(const Slice& s, const Block& b, Range keys, int64_t calls) {
+  Ahead ahead;
+  if (!pair_rows(s)) return ahead;
+  const Range rows{b.first, b.first + b.count};
+  const int64_t count = keys.end - keys.begin;
+  if (s.bias != nullptr)
+    ahead.add<T>(static_cast<const T*>(s.bias) + keys.begin, s.bias_stride_q, nullptr, rows, count,
+                 calls);
+  if (s.mask != nullptr)
+    ahead.add<uint8_t>(s.mask + keys.begin, s.mask_stride_q, nullptr, rows, count, calls);
+  return ahead;
 }
 
 /// What to fetch in `calls` calls while blocks attend to the keys before `rest`: the tile after

@@ -188,6 +188,7 @@ struct Bf16Kernel {
       done = end;
     };
 
+    if constexpr (edited) pairs_ahead<Bf16>(s, b, tile.keys, 1).fetch();
     for (int64_t j = 0; j < std::min(count, kStepKeys); j += kGroupKeys)
       multiply_keys(j, scores + j * wide);
     for (int64_t at = 0; at < count; at += kStepKeys, std::swap(scores, next)) {

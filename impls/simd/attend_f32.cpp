@@ -55,13 +55,14 @@ struct Tile {
 struct Part : Scores {
   Rows k, v;
   Ahead* ahead;
+  Ahead pairs;   // to be fetched before scores are edited
   bool guarded;  // V has Inf or NaN, which a masked weight must not touch
 };
 
 /// One block against one key tile. `edited`: scores are more than q.k, or some keys are hidden from
 /// some queries.
 template <class D, int vectors, bool edited>
-void attend_part_of_tile(const Slice& s, const Block& b, const Part& t) {
+void attend_part_of_tile(const Slice& s, const Block& b, Part& t) {
   using V = hn::Vec<D>;
   const D d;
   const int64_t count = t.keys.end - t.keys.begin;
@@ -75,6 +76,7 @@ void attend_part_of_tile(const Slice& s, const Block& b, const Part& t) {
     V acc[kRows][vectors];
     dot_tile<vectors>(row, static_cast<const float*>(b.q), s.head_dim, acc);
     t.ahead->fetch();
+    if constexpr (edited) t.pairs.fetch();
     for (int r = 0; r < kRows; ++r) {
       for (int v = 0; v < vectors; ++v) {
         hn::Store(acc[r][v], d, t.scores + (j + r) * wide + v * kLanes);
@@ -130,7 +132,7 @@ void attend_part_of_tile(const Slice& s, const Block& b, const Part& t) {
 }
 
 template <bool edited>
-void attend_part_of_tile(const Slice& s, const Block& b, const Part& t) {
+void attend_part_of_tile(const Slice& s, const Block& b, Part& t) {
   if (b.vectors == 3) return attend_part_of_tile<Floats, 3, edited>(s, b, t);
   if (b.vectors == 2) return attend_part_of_tile<Floats, 2, edited>(s, b, t);
   if (!b.half) return attend_part_of_tile<Floats, 1, edited>(s, b, t);
@@ -187,13 +189,16 @@ struct Float32Kernel {
 
   void attend_tile(const Block& b, Tile& tile, Range seen, const Scratch& scratch,
                    Ahead& ahead) const {
-    Part part{{seen, scratch.scores, scratch.pair_terms}, tile.k, tile.v, &ahead, false};
+    Part part{{seen, scratch.scores, scratch.pair_terms}, tile.k, tile.v, &ahead, {}, false};
     part.k.data += (seen.begin - tile.keys.begin) * tile.k.stride;
     part.v.data += (seen.begin - tile.keys.begin) * tile.v.stride;
     if (!always && !crosses_edge(s, b, seen)) return attend_part_of_tile<false>(s, b, part);
     if (tile.finite < 0)
       tile.finite = all_finite(tile.v, tile.keys.end - tile.keys.begin, s.head_dim_v);
     part.guarded = tile.finite == 0;
+    const int64_t calls = ceil_div(seen.end - seen.begin, kRows);
+    part.pairs = s.dtype == ATTEST_F32 ? pairs_ahead<float>(s, b, seen, calls)
+                                       : pairs_ahead<uint16_t>(s, b, seen, calls);
     attend_part_of_tile<true>(s, b, part);
   }
 };

@@ -79,18 +79,23 @@ HWY_INLINE void dot_tile(const float* const* row, const float* HWY_RESTRICT colu
   dot_tile<vectors>(row, columns, vectors * kLanes, depth, acc);
 }
 
+struct Nothing {
+  HWY_INLINE void operator()(int64_t) const {}
+};
+
 /// acc[r][...] = sum_j left[j * stride + r] * right[j * right_stride + ...], j < count, r < kRows.
 /// With `guarded` a right element of negative sign (a masked weight is -0.0) adds nothing, even to
-/// Inf or NaN. V as in dot_tile.
-template <int vectors, bool guarded, class V>
+/// Inf or NaN. V as in dot_tile. Calls beside(j) in each step.
+template <int vectors, bool guarded, class V, class Beside = Nothing>
 HWY_INLINE void outer_tile(const float* HWY_RESTRICT left, int64_t stride,
                            const float* HWY_RESTRICT right, int64_t right_stride, int64_t count,
-                           V (&acc)[kRows][vectors]) {
+                           V (&acc)[kRows][vectors], const Beside& beside = Beside()) {
   const hn::DFromV<V> d;
   [[maybe_unused]] const hn::RebindToSigned<hn::DFromV<V>> number;
   for (int r = 0; r < kRows; ++r)
     for (int v = 0; v < vectors; ++v) acc[r][v] = hn::Zero(d);
   for (int64_t j = 0; j < count; ++j, left += stride, right += right_stride) {
+    beside(j);
     V weight[vectors];
     for (int v = 0; v < vectors; ++v) weight[v] = hn::LoadU(d, right + v * kLanes);
     for (int r = 0; r < kRows; ++r) {

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 
+#include "simd/ahead.hpp"
 #include "simd/lanes-inl.hpp"
 #include "simd/linear.hpp"
 
@@ -57,7 +58,7 @@ struct Values {  // rows of V as floats, whole vectors wide
 };
 
 /// Up to kLinearTile keys that count, from `j` on, as phi(k) [count][pitch] and v; moves j on. V
-/// stays where it is if it can.
+/// stays where it is if it can, and is fetched meanwhile.
 template <class T>
 int64_t load_keys(const LinearSlice& s, int64_t& j, int64_t end, float* phi, float* copy,
                   Values& values) {
@@ -75,7 +76,10 @@ int64_t load_keys(const LinearSlice& s, int64_t& j, int64_t end, float* phi, flo
       continue;  // not even Inf or NaN of such a key may be seen
     map_row(static_cast<const T*>(s.k) + j * s.k_stride, s.head_dim,
             phi + count * pitch(s.head_dim));
-    if (!in_place) {
+    if (in_place) {
+      Ahead::fetch_row(reinterpret_cast<const char*>(v + j * s.v_stride),
+                       s.head_dim_v * static_cast<int64_t>(sizeof(T)));
+    } else {
       float* const target = copy + count * wide;
       widen_row(v + j * s.v_stride, s.head_dim_v, 1.0f, target);
       for (int64_t c = s.head_dim_v; c < wide; ++c) target[c] = 0;
@@ -100,11 +104,17 @@ void sum_keys(const LinearSlice& s, Range keys, float* state, float* scratch) {
       for (int64_t n = 0; n < count; ++n) sum = hn::Add(sum, hn::Load(d, phi + n * stride + c));
       hn::Store(hn::Add(hn::Load(d, total + c), sum), d, total + c);
     }
+    const T* const next = static_cast<const T*>(s.k) + j * s.k_stride;  // keys of the next tile
+    const int64_t rest = keys.end - j;
     for_chunks(s.head_dim_v, [&](int64_t first, auto vectors) HWY_ATTR {
       constexpr int kWide = decltype(vectors)::value;
       for (int64_t c = 0; c < s.head_dim; c += kRows) {
         Vector acc[kRows][kWide];
-        outer_tile<kWide, false>(phi + c, stride, values.data + first, values.stride, count, acc);
+        const auto fetch = [&](int64_t n) HWY_ATTR {
+          if (n < rest) __builtin_prefetch(next + n * s.k_stride + c, 0, 2);
+        };
+        outer_tile<kWide, false>(phi + c, stride, values.data + first, values.stride, count, acc,
+                                 fetch);
         for (int r = 0; r < kRows; ++r)
           for (int v = 0; v < kWide; ++v) {
             float* const at = state + stride * first + ((c + r) * kWide + v) * kLanes;
@@ -124,6 +134,11 @@ void read_queries(const LinearSlice& s, Range queries, const float* state, float
   for (int64_t begin = queries.begin; begin < queries.end; begin += kLinearTile) {
     const int64_t count = std::min(kLinearTile, queries.end - begin);
     float inverse[kLinearTile];
+    const int64_t calls = (count + kRows - 1) / kRows, next = begin + count;
+    Ahead ahead;  // of the tile's O and the next tile's Q
+    ahead.add<T>(s.o, s.o_stride, nullptr, {begin, next}, s.head_dim_v, calls);
+    ahead.add<T>(s.q, s.q_stride, nullptr, {next, std::min(next + kLinearTile, queries.end)},
+                 s.head_dim, calls);
     for (int64_t i = 0; i < count; ++i) {
       float* const row = phi + i * stride;
       map_row(static_cast<const T*>(s.q) + (begin + i) * s.q_stride, s.head_dim, row);
@@ -141,6 +156,7 @@ void read_queries(const LinearSlice& s, Range queries, const float* state, float
         for (int r = 0; r < kRows; ++r) row[r] = phi + std::min(i + r, count - 1) * stride;
         Vector acc[kRows][kWide];
         dot_tile<kWide>(row, state + stride * first, s.head_dim, acc);
+        ahead.fetch();
         for (int r = 0; r < kRows; ++r)
           for (int v = 0; v < kWide && i + r < count; ++v)
             hn::Store(hn::Mul(acc[r][v], hn::Set(d, inverse[i + r])), d,
