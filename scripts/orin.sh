@@ -138,13 +138,16 @@ build() {
     stop "the build failed: it says above why"
 }
 
-mkdir -p "$out"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 declare -A parts=([conformance]=15 [vit]=20 [bev]=20 [lidar]=25 [energy]=15 [report]=5)
 add_parts "${steps[@]}"
 usable_mib=0 architecture=
 look_at_board
+mkdir -p "$out" 2>"$work/said" && [[ -w $out ]] || {
+  echo "orin.sh: -o $out: is no folder that can be written to: $(<"$work/said")" >&2
+  exit 64
+}
 if [[ -n $bundle ]]; then
   root=$out.bundle
   [[ ! -e $root || -e $root/bin/attest ]] || stop "$root is there and is no bundle: take another -o"
@@ -196,14 +199,14 @@ write_rules
 timed=$(present flash_cuda,window_cuda,linear_cuda,cudnn_cuda,flash_cpu,window_cpu,linear_cpu)
 lacks=() again='; the same call again goes on'
 
-# What the doctor does not find, and what helps.
+# What the doctor does not find, and what helps. No Jetson has NVML.
 look_at_machine() {
   timeout "$(rest 60)" "$attest" doctor >"$work/doctor.txt" || true
   cat "$work/doctor.txt"
   local line
   while read -r line; do lacks+=("$line"); done < <(awk '
     /^[a-z]/ { if (text) print text; text = "" }
-    /^none/ { text = $0; sub(/^none +/, "", text); gsub(/  +/, ": ", text) }
+    /^none/ && $2 != "NVML" { text = $0; sub(/^none +/, "", text); gsub(/  +/, ": ", text) }
     /^ +->/ && text { sub(/^ +/, " "); text = text $0 }
     END { if (text) print text }' "$work/doctor.txt")
 }
@@ -264,14 +267,12 @@ main() {
   echo "attest may take $limit_mib MiB for a case"
   for name in "${steps[@]}"; do "$name"; done
   if ((${#lacks[@]})); then printf 'lacks: %s\n' "${lacks[@]}"; fi
-  if ((${#failed[@]})); then
-    printf 'failed: %s\n' "${failed[@]}"
-    return 1
-  fi
+  if ((${#failed[@]})); then printf 'failed: %s\n' "${failed[@]}"; fi
   if ((${#unfinished[@]})); then
     echo "time was over in: ${unfinished[*]}; the same call again goes on"
-    return 3
   fi
+  if ((${#failed[@]})); then return 1; fi
+  if ((${#unfinished[@]})); then return 3; fi
   echo "no failures in: ${steps[*]}; results in $out"
 }
 main 2>&1 | tee -a "$out/log.txt"

@@ -50,7 +50,8 @@ const DeviceKind kKinds[] = {
     {.number = ATTEST_CUDA,
      .name = "cuda",
      .title = "CUDA",
-     .advice = "install NVIDIA's driver; needed only for CUDA implementations",
+     .advice = "install NVIDIA's driver (on a Jetson: nvidia-l4t-cuda); needed only for CUDA "
+               "implementations",
      .unseen = "what run or create allocate other than in the order of a stream (cudaMalloc)",
      .own_memory = true,
      .fastest_flops_per_ns = 5e6,

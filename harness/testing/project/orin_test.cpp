@@ -149,7 +149,9 @@ TEST_F(Orin, WhatCannotBeHadIsSaid) {
   const FakeBoard board("nx16", 6);
   write("doctor.txt",
         "ok    fan     255 of 255\nnone  CUDA                     no driver (libcuda.so.1)\n"
-        "                              -> install nvidia-l4t-cuda\nok    swap    off\n");
+        "                              -> install nvidia-l4t-cuda\nok    swap    off\n"
+        "none  NVML                     libnvidia-ml.so.1 does not load\n"
+        "                              -> optional, and absent on Jetson\n");
   write("play", R"(cat refused.jsonl >"$file"; exit 0)");
   write_results("refused.jsonl", "flash_cpu", "pass", "");
   rewrite_records("refused.jsonl", "refused.jsonl", [](json& record) {
@@ -164,10 +166,11 @@ TEST_F(Orin, WhatCannotBeHadIsSaid) {
   });
   const Outcome outcome = orin(board, "-o results energy");
   EXPECT_EQ(outcome.code, 0) << outcome.text;
-  EXPECT_THAT(outcome.text,
-              AllOf(HasSubstr("lacks: CUDA: no driver (libcuda.so.1) -> install nvidia-l4t-cuda\n"),
-                    HasSubstr("lacks: energy: in1_input: it is no number -> attest doctor"),
-                    Not(HasSubstr("lacks: fan")), Not(HasSubstr("lacks: swap"))));
+  EXPECT_THAT(
+      outcome.text,
+      AllOf(HasSubstr("lacks: CUDA: no driver (libcuda.so.1) -> install nvidia-l4t-cuda\n"),
+            HasSubstr("lacks: energy: in1_input: it is no number -> attest doctor"),
+            Not(HasSubstr("lacks: fan")), Not(HasSubstr("lacks: swap")), Not(HasSubstr("NVML: "))));
 }
 
 TEST_F(Orin, WhatFailsIsNamed) {
@@ -233,6 +236,12 @@ TEST_F(Orin, TheTimeIsKeptAndTheNextCallGoesOn) {
     EXPECT_THAT(report.text, AllOf(HasSubstr("time was over in: report; the same call again"),
                                    Not(HasSubstr("report.html"))));
   }
+  write("has", "naive");
+  const Outcome both = orin(board, "-o results report --seconds 8");
+  EXPECT_EQ(both.code, 1) << both.text;
+  EXPECT_THAT(both.text, AllOf(HasSubstr("failed: "), HasSubstr("has no flash_cpu"),
+                               HasSubstr("time was over in: report; the same call again")));
+  write("has", kAll);
   write("play_report", "kill -9 $$");
   const Outcome killed = orin(board, "-o results report");
   EXPECT_EQ(killed.code, 1) << killed.text;
@@ -276,6 +285,7 @@ TEST_F(Orin, RefusesWhatIsNoBoardForIt) {
     return outcome.text;
   };
   EXPECT_THAT(refusal(core::FakeRoot()), AllOf(HasSubstr("no Jetson"), Not(HasSubstr("No such"))));
+  EXPECT_FALSE(fs::exists(folder_ / "orin-results")) << "nothing was written";
   EXPECT_THAT(refusal(FakeBoard("agx64", 5)),
               AllOf(HasSubstr("JetPack 5"), HasSubstr("install JetPack 6 or 7.2"),
                     HasSubstr("one would need g++ 11")));
@@ -300,6 +310,9 @@ TEST_F(Orin, RefusesWhatIsNoBoardForIt) {
   EXPECT_THAT(refusal(good, "--bundle empty.tar.gz"), HasSubstr("is no bundle"));
   for (const char* wrong : {"--fast", "--seconds 0", "-o", "--bundle nowhere.tar.gz"})
     EXPECT_EQ(orin(good, wrong).code, 64) << wrong;
+  const Outcome no_folder = orin(good, "-o no.tar.gz vit");
+  EXPECT_EQ(no_folder.code, 64);
+  EXPECT_THAT(no_folder.text, HasSubstr("-o no.tar.gz: is no folder that can be written to"));
 }
 
 TEST_F(Orin, BaselinesAreKeptByBoardAndMode) {
