@@ -122,6 +122,11 @@ done
 if grep -qvE ' (pass|unsupported.*)$' "$work/codes"; then die "not all of smoke passes"; fi
 step "suite smoke"
 
+# In bf16 a softcap shows whether sigma rounds as the host does on x86-64.
+results default --case tiny/softcap --impl flash_cpu --dtype bf16 >"$work/codes"
+[[ $(<"$work/codes") == "flash_cpu pass" ]] || die "of a softcap: $(paste -sd, "$work/codes")"
+step "softcap in bf16"
+
 for tests in isolation_test:'*' hostile_test:'All/Harm.*' \
   kernels_test:'Kernels.Hidden*:Kernels.Causal*:Kernels.LongSums*:Kernels.ProductsOf*'; do
   "$run" "$arm/tests/${tests%%:*}" --gtest_filter="${tests#*:}" >"$work/said" 2>&1 ||
