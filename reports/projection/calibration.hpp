@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -42,5 +43,22 @@ struct Calibration {
 /// Of the records that both files have: the same case, dtype, problem, inputs and implementation.
 /// Throws Error if both are of one machine, or have no such record.
 Calibration calibrate(const core::Results& from, const core::Results& to);
+
+/// Rates of one implementation on one thread of each of two processors, in f32.
+struct RatedCase {
+  const char *shape, *impl;
+  double from_gflops, to_gflops;
+};
+struct RatedPair {
+  const char *from, *to;
+  double from_peak_gflops, to_peak_gflops;  // of f32 multiply-adds of one core, by attest probe
+  std::span<const RatedCase> cases;
+};
+/// Zen 5 and Zen 4, both measured: flash_cpu, PyTorch and ONNX Runtime at eight shapes. There are
+/// no results files of it; measured_pair.cpp has the source of each figure.
+const RatedPair& measured_pair();
+/// How far times of the one processor, projected to the other, are off. It is of arithmetic on
+/// cores alone.
+const Calibration& calibration_of_cores();
 
 }  // namespace attest::reports

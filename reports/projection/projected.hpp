@@ -13,7 +13,8 @@
 
 namespace attest::reports {
 
-/// The board, and the calibration if one was given.
+/// The board, and the calibration if one was given. Without one, calibration_of_cores() gives times
+/// on cores their intervals.
 struct ProjectionTarget {
   const BoardMode* board = nullptr;
   std::optional<Calibration> calibration = {};
@@ -27,6 +28,7 @@ struct ProjectedFile {
 
 struct Projected {
   const ProjectionTarget* target = nullptr;
+  const Calibration* calibration = nullptr;  // that of the target, or of cores; null: none was used
   std::vector<ProjectedFile> files;
 
   /// How many times were projected; the others were refused.

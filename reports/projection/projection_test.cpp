@@ -314,7 +314,8 @@ TEST(ProjectionText, SaysProjectionWithEachTimeAndEscapes) {
   const std::string text = print_projected(projected), page = projected_markdown(projected);
   EXPECT_EQ(text.find('\033'), text.npos);
   EXPECT_EQ(page.find("<b>"), page.npos);
-  EXPECT_THAT(text, AllOf(HasSubstr("from NVIDIA H100 80GB HBM3"), HasSubstr("data sheet")));
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("from x.jsonl, NVIDIA H100 80GB HBM3"), HasSubstr("data sheet")));
   for (const std::string& all : {text, page}) {
     size_t times = 0;
     std::istringstream lines(all);

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "reports/escape.hpp"
+#include "reports/input.hpp"
 #include "reports/machine.hpp"
 #include "reports/table.hpp"
 
@@ -20,9 +21,8 @@ constexpr const char* kNotMeasured =
     "No run on this board was measured. A time is the least that the board's limits allow, divided "
     "by the share of its limits that the run reached where it was measured. Peaks of the board are "
     "nominal.";
-constexpr const char* kNoIntervals =
-    "Intervals: none; --calibrate A.jsonl B.jsonl takes them from two machines that were both "
-    "measured";
+constexpr const char* kCalibrate =
+    "--calibrate A.jsonl B.jsonl takes them from two machines that were both measured";
 constexpr const char* kOtherKernels =
     "Kernels for sm_90 use instructions that sm_87 lacks: where a plugin has both, measure with "
     "ATTEST_CUDA_CAPABILITY=80 to project what an Orin would run.";
@@ -37,7 +37,9 @@ std::string share(const Projection& projection) {
                      projection.bound->limit);
 }
 
-std::string where(const core::Results& file) { return printable(machine(file)); }
+std::string where(const core::Results& file) {
+  return printable(file_name(file) + ", " + machine(file));
+}
 
 bool has_sm_90(const Projected& projected) {
   return std::ranges::any_of(projected.files, [](const ProjectedFile& one) {
@@ -68,8 +70,13 @@ std::vector<std::string> calibration_lines(const Calibration& calibration) {
     lines.push_back(fmt::format("{} case{} left out: limits of other kinds on the two",
                                 calibration.other_limits,
                                 calibration.other_limits == 1 ? "" : "s"));
+  if (&calibration == &calibration_of_cores())
+    lines.push_back(
+        fmt::format("from tables of both, before this run; other intervals: {}", kCalibrate));
   return lines;
 }
+
+std::string no_intervals() { return fmt::format("Intervals: none; {}", kCalibrate); }
 
 ordered_json spread_json(const LimitKind& kind, const Spread& spread) {
   const auto factor = spread.factor();
@@ -139,11 +146,11 @@ std::vector<std::string> projected_cells(const Projection& projection) {
 
 std::vector<std::string> projected_remarks(const Projected& projected) {
   std::vector<std::string> remarks{kNotMeasured};
-  if (const auto& calibration = projected.target->calibration)
+  if (const Calibration* calibration = projected.calibration)
     remarks.push_back(fmt::format("{}: {}", calibration_head(*calibration),
                                   fmt::join(calibration_lines(*calibration), "; ")));
   else
-    remarks.emplace_back(kNoIntervals);
+    remarks.push_back(no_intervals());
   if (has_sm_90(projected)) remarks.emplace_back(kOtherKernels);
   return remarks;
 }
@@ -158,8 +165,8 @@ std::string print_projected(const Projected& projected) {
   std::string text = fmt::format("{}\n{}\n", projected_title(projected), kNotMeasured);
   for (const Figure& figure : figures(*projected.target->board))
     text += fmt::format("  {:<52} {}\n", figure.text, figure.source);
-  const auto& calibration = projected.target->calibration;
-  text += fmt::format("{}\n", calibration ? print_calibration(*calibration) : kNoIntervals);
+  const Calibration* calibration = projected.calibration;
+  text += (calibration ? print_calibration(*calibration) : no_intervals()) + "\n";
   if (has_sm_90(projected)) text += fmt::format("{}\n", kOtherKernels);
   for (const ProjectedFile& one : projected.files) {
     text += fmt::format("\nfrom {}\n", where(*one.file));
@@ -210,7 +217,7 @@ ordered_json calibration_json(const Calibration& calibration) {
 
 ordered_json projected_json(const Projected& projected) {
   const BoardMode& board = *projected.target->board;
-  const std::optional<Calibration>& calibration = projected.target->calibration;
+  const Calibration* calibration = projected.calibration;
   ordered_json document{{"schema", kSchema},
                         {"label", kProjection},
                         {"target",
@@ -226,7 +233,8 @@ ordered_json projected_json(const Projected& projected) {
   for (const ProjectedFile& one : projected.files)
     for (const Projection& projection : one.projections) {
       ordered_json line = projection_json(projection);
-      line["machine"] = where(*one.file);
+      line["file"] = file_name(*one.file);
+      line["machine"] = printable(machine(*one.file));
       document[projection.ns > 0 ? "projections" : "refused"].push_back(std::move(line));
     }
   return document;

@@ -1,5 +1,6 @@
 // attest project: projects measured times to a board that was not measured.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -61,7 +62,8 @@ int run(const ProjectArguments& arguments) {
                    : arguments.format == "markdown" ? projected_markdown(projected)
                                                     : print_projected(projected));
   if (projected.count() > 0) return kOk;
-  fmt::print(stderr, "attest: no time could be projected to {}\n", target.board->name);
+  fmt::print(stderr, "attest: {}: no time could be projected to {}\n",
+             fmt::join(arguments.files, ", "), target.board->name);
   return kNothing;
 }
 
@@ -89,8 +91,10 @@ Command add_project(CLI::App& program) {
       ->capture_default_str()
       ->type_name("text|markdown|json");
   command->footer(
-      "A projection is no measurement: each says PROJECTION. --calibrate without results files "
-      "prints how far projections are off. attest report --project shows projections in a page.\n"
+      "A projection is no measurement: each says PROJECTION. Times on cores have an interval from "
+      "two processors that were both measured, or from --calibrate. --calibrate without results "
+      "files prints how far projections are off. attest report --project shows projections in a "
+      "page.\n"
       "Examples:\n"
       "  attest project results.jsonl --to orin-agx64-maxn\n"
       "  attest project results.jsonl --to orin-nx16-25w --calibrate desktop.jsonl server.jsonl\n"

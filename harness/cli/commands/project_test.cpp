@@ -35,8 +35,8 @@ TEST_F(Project, SaysWhatItIsWithEachTime) {
   EXPECT_THAT(text.text,
               AllOf(HasSubstr("PROJECTION to orin-agx64-maxn: Jetson AGX Orin 64GB"),
                     HasSubstr("flash_cuda         PROJECTION "), HasSubstr("Intervals: none"),
-                    HasSubstr("42.6 TFLOP/s"), HasSubstr("204.8 GB/s"),
-                    HasSubstr("ATTEST_CUDA_CAPABILITY=80"),
+                    HasSubstr("\nfrom device_h100.jsonl, NVIDIA"), HasSubstr("42.6 TFLOP/s"),
+                    HasSubstr("204.8 GB/s"), HasSubstr("ATTEST_CUDA_CAPABILITY=80"),
                     HasSubstr("refused: cublas_cuda of gpu/dense_4k/head_dim_64 bf16: how often")));
   std::istringstream lines(text.text);
   for (std::string line; std::getline(lines, line);) {
@@ -54,10 +54,12 @@ TEST_F(Project, SaysWhatItIsWithEachTime) {
   for (const json& one : all["projections"]) {
     EXPECT_EQ(one["label"], "PROJECTION");
     EXPECT_GT(one["projected_ns"], one["least_ns"]);
+    EXPECT_EQ(one["file"], "device_h100.jsonl");
   }
   for (const json& one : all["refused"]) {
     EXPECT_FALSE(one.contains("projected_ns"));
     EXPECT_NE(one["refused"], "");
+    EXPECT_EQ(one["file"], "device_h100.jsonl");
   }
 }
 
@@ -162,7 +164,7 @@ TEST_F(Project, ExitCodes) {
       attest(std::string("project") + kH100 +
              "--to orin-agx64-maxn --impl cublas_cuda --case 'dense_4k/*'");
   EXPECT_EQ(none.code, 4) << none.text;
-  EXPECT_THAT(none.text, HasSubstr("no time could be projected"));
+  EXPECT_THAT(none.text, HasSubstr("published/device_h100.jsonl: no time could be projected to"));
   const testing::Outcome same = attest(std::string("project --calibrate") + kH100 + kH100);
   EXPECT_EQ(same.code, 64);
   EXPECT_THAT(same.text, HasSubstr("--calibrate needs two machines"));
