@@ -9,22 +9,26 @@
 #   scripts/cuda_matrix.sh --table FILE ...      also writes a table in Markdown, with the blocks
 #                                                that Orin and Hopper hold at a time:
 #                                                reports/published/ptxas.md was made so
+#   scripts/cuda_matrix.sh --keep FOLDER ...     keeps there what was compiled: the same call goes
+#                                                on after it was cut off
 # Exit codes: 0; 1 if a kernel spills more than 256 bytes, or its wgmma instructions are serialized;
 # 4 if nvcc fails; 64 if nvcc is missing, or an argument is wrong.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-head_dim=0 table= most_spilled=256
+head_dim=0 table= keep= most_spilled=256
 while (($#)); do
   case $1 in
-    --head-dim | --table)
+    --head-dim | --table | --keep)
       [[ -n ${2:-} ]] || { echo "cuda_matrix.sh: $1 needs a value" >&2; exit 64; } ;;
   esac
   case $1 in
     -h | --help) sed -n '2,/^set /{/^set /!s/^# \{0,1\}//p}' "$0"; exit 0 ;;
     --head-dim) head_dim=$2; shift 2 ;;
     --table) table=$2; shift 2 ;;
+    --keep) keep=$2; shift 2 ;;
     --*)
-      echo "cuda_matrix.sh: $1: unknown; --head-dim SIZE, --table FILE, ARCHITECTURE ..." >&2
+      echo "cuda_matrix.sh: $1: unknown; --head-dim SIZE, --table FILE, --keep FOLDER," \
+        "ARCHITECTURE ..." >&2
       exit 64 ;;
     *) break ;;
   esac
@@ -59,8 +63,25 @@ for architecture in "${architectures[@]}"; do
   fi
 done
 [[ -z $table ]] || touch "$table" || exit 64
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+folder=$keep
+if [[ -z $keep ]]; then
+  folder=$(mktemp -d)
+  trap 'rm -rf "$folder"' EXIT
+else
+  [[ ! -e $keep || -e $keep/compiled_from || -z $(ls -A "$keep") ]] || {
+    echo "cuda_matrix.sh: --keep $keep: has files that are not of this script" >&2
+    exit 64
+  }
+  mkdir -p "$keep"
+  # What another call compiled, or from other sources, is compiled again.
+  from=$(cd "$root" && { echo "$head_dim" "${architectures[@]}"; "$nvcc" --version
+    find impls/*.cu impls/cuda harness/abi harness/core/operations/softmax/golden -type f | sort |
+      xargs sha256sum; } | sha256sum)
+  if [[ $(cat "$keep/compiled_from" 2>/dev/null) != "$from" ]]; then
+    rm -rf "${keep:?}"/*
+    echo "$from" >"$keep/compiled_from"
+  fi
+fi
 
 # Reads from PTX how many threads a kernel may have. Makes one line for each kernel, with its
 # mangled name, from the report of ptxas. Bytes that called functions spill are reported after the
@@ -89,6 +110,8 @@ AWK
 status=0
 compile() {  # compile SOURCE ARCHITECTURE
   local log=$folder/$(basename "$1").$2
+  [[ ! -e $log.rows ]] || return 0
+  rm -rf "$log.kept"
   mkdir "$log.kept"
   "$nvcc" -std=c++17 -O3 -DNDEBUG --expt-relaxed-constexpr -Xcompiler -fPIC \
     -I "$root/harness" -I "$root/harness/abi" -I "$root/impls" \
@@ -96,7 +119,8 @@ compile() {  # compile SOURCE ARCHITECTURE
     -gencode "arch=compute_$2,code=sm_$2" -Xptxas -v --resource-usage \
     -c "$1" -o "$log.o" --keep --keep-dir "$log.kept" 2>"$log" || { cat "$log" >&2; return 4; }
   awk -f "$folder/rows.awk" -v source="$(basename "$1" .cu)" -v sm="$2" "$log".kept/*.ptx "$log" |
-    c++filt >"$log.rows"
+    c++filt >"$log.rows.new"
+  mv "$log.rows.new" "$log.rows"
   rm -r "$log.kept" "$log.o"
 }
 export -f compile
