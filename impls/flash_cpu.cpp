@@ -1,6 +1,6 @@
 // flash_cpu: tiled softmax attention with an online softmax, O(tokens * head_dim) memory,
 // vectorised and threaded. Everything is computed in float32, whatever the storage. The kernel is
-// simd/attend_f32.cpp; simd/flash.hpp shares out the work.
+// simd/attend_f32.cpp, with top_k simd/top_k.cpp; simd/flash.hpp shares out the work.
 #include "simd/flash.hpp"
 
 namespace {
@@ -11,7 +11,7 @@ struct FlashCpu : impls::Float32Tiles {
       .version = "1",
       .summary = "tiled online softmax in float32, SIMD and threads",
       .dtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16),
-      .features = impls::kFlashFeatures};
+      .features = impls::kFlashFeatures | ATTEST_WITH_TOP_K};
 };
 
 }  // namespace

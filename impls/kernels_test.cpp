@@ -390,6 +390,19 @@ TEST(Kernels, BlockMasksAndGlobalTokensMatchDefinition) {
 
 TEST(Kernels, BlockMasksOfBf16MatchDefinition) { sweep_bf16(24, flash_blocks_trial); }
 
+/// With top_k, in one of three of many keys: lists of keys are cut there.
+Trial top_k_trial(uint64_t seed) {
+  Random r{std::mt19937_64(seed)};
+  Trial t = blocks_trial(seed, seed % 3 == 0 ? decode_trial : flash_trial);
+  attest_softmax_params& p = t.softmax();
+  t.features |= ATTEST_WITH_TOP_K;
+  p.top_k = r.chance(20) ? 1 : r.upto(std::min<int64_t>(p.seq_len_kv, r.chance(50) ? 8 : 200));
+  p.top_k_ties = r.chance(50) ? ATTEST_TOP_K_FIRST : ATTEST_TOP_K_ALL_TIES;
+  return t;
+}
+
+TEST(Kernels, TopKMatchesDefinition) { sweep("flash_cpu", 60, top_k_trial, trial::judge_softmax); }
+
 // Around half a vector, whole vectors and a full block of every target. The last of 71 keys is half
 // of a pair of bf16.
 TEST(Kernels, EveryTailOfQueriesMatchesDefinition) {

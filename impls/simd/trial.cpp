@@ -128,6 +128,25 @@ struct Row {
   }
 };
 
+/// Hides the keys that do not count among the top_k. False: logits are so near the least that does
+/// that float32 may choose other keys. Equal ones are equal there, too.
+bool keep_top_k(const attest_softmax_params& p, std::vector<double>& logit) {
+  if (p.top_k == 0 || static_cast<size_t>(p.top_k) >= logit.size()) return true;
+  std::vector<double> sorted = logit;
+  std::sort(sorted.begin(), sorted.end(), std::greater<double>());
+  const double least = sorted[static_cast<size_t>(p.top_k - 1)];
+  int64_t ties = p.top_k;
+  for (const double x : logit) ties -= x > least;
+  const double near = 1e-5 * (1 + std::abs(least));
+  bool is_clear = true;
+  for (double& x : logit) {
+    is_clear &= x == least || !(std::abs(x - least) < near);
+    if (x < least || (x == least && p.top_k_ties == ATTEST_TOP_K_FIRST && ties-- <= 0))
+      x = -kInfinity;
+  }
+  return is_clear;
+}
+
 void judge_row(const Row& at, Worst& worst) {
   const attest_softmax_params& p = at.t.softmax();
   const Tensor &v = at.t.tensor.at(ATTEST_V), &o = at.t.tensor.at(ATTEST_O);
@@ -142,6 +161,7 @@ void judge_row(const Row& at, Worst& worst) {
     poisoned |= std::isnan(logit[j]);
     top = std::max(top, logit[j]);
   }
+  if (!poisoned && !keep_top_k(p, logit)) return;
   for (size_t j = 0; j < logit.size(); ++j) {
     const double weight = logit[j] == -kInfinity ? 0 : std::exp(logit[j] - top);
     sum += weight;
