@@ -48,7 +48,7 @@ enum class Bug {
   kNanRowZero,
   kNanBiasZero,
   kNanScoreCapped,
-  // The same in a row's first tile alone, in its last one (short or not) alone.
+  // The same in a row's first tile alone, in its last one (short or not) alone, or in the others.
   kNanScoreDroppedAtEnd,
   kNanScoreCappedAtEnd,
   kInfScoreHiddenAtEnd,
@@ -75,8 +75,13 @@ enum class Bug {
 /// What a forgotten rescale leaves as it is.
 enum class Part { kSum, kTotal, kBoth };
 
-/// The tile of a row, or of a sequence in V, that has the bug.
-enum class End { kFirst, kLast };
+/// The tiles of a row, or of a sequence in V, that have the bug. kNeither: all between those two.
+enum class End { kFirst, kLast, kNeither };
+
+/// Whether a tile has the bug that is the first one, the last one, or both.
+constexpr bool is_at(End end, bool first, bool last) {
+  return end == End::kFirst ? first : end == End::kLast ? last : !first && !last;
+}
 
 /// One implementation each: step_<word>_t<tile>, with _l<lanes> behind it where lanes matter.
 struct Variant {
@@ -425,6 +430,23 @@ constexpr Planted kPlanted[] = {
      {},
      0,
      End::kLast},
+
+    {"nan_score_dropped_inner_tile",
+     Bug::kNanScoreDroppedAtEnd,
+     {{{16}}},
+     "in all tiles of a row but the first and the last a key whose score is NaN is left out",
+     0,
+     {},
+     0,
+     End::kNeither},
+    {"nan_value_zero_inner_tile",
+     Bug::kNanValueZeroAtEnd,
+     {{{16}}},
+     "NaN in V is 0 in all tiles of a sequence but the first and the last",
+     0,
+     {},
+     0,
+     End::kNeither},
 
     {"bias_hides_from_minus_1e4",
      Bug::kBiasHides,

@@ -182,7 +182,7 @@ class Kernel {
     const float most = step_.planted->limit;
     if (is(Bug::kValuesTo))
       for (int64_t d = 0; d < channels; ++d) v[d] = std::min(std::max(v[d], -most), most);
-    const bool at_end = step_.planted->end == End::kFirst ? in_first : in_last;
+    const bool at_end = is_at(step_.planted->end, in_first, in_last);
     if (is(Bug::kInfValueCutAtEnd) && at_end)
       for (int64_t d = 0; d < channels; ++d)
         v[d] = std::isinf(v[d]) ? std::copysign(most, v[d]) : v[d];

@@ -95,13 +95,13 @@ void overflow_in_base_2(const Row& row, const Tile& tile, float* p) {
   std::replace_if(p, p + tile.keys, [](float logit) { return logit != kHidden; }, kNan);
 }
 
-/// Whether the tile is the first (the last) one of which the row's band shows some key.
-bool is_end(End end, const Row& row, const Tile& tile) {
-  if (!reaches(row, tile)) return false;
-  return end == End::kFirst ? tile.begin <= row.begin : tile.begin + tile.size >= row.end;
+/// Whether the tile is the first one (the last, neither) of which the row's band shows some key.
+bool is_tile_of(End end, const Row& row, const Tile& tile) {
+  return reaches(row, tile) &&
+         is_at(end, tile.begin <= row.begin, tile.begin + tile.size >= row.end);
 }
 
-/// What bugs make of NaN and infinities among the scores of a row's first or last tile.
+/// What bugs make of NaN and infinities among the scores of a row's tile.
 void plant_in_scores(const Rows& rows, int64_t i, const Tile& tile, float* p) {
   const Planted& planted = *rows.step->planted;
   const auto replace = [&](auto is_replaced, float by) {
@@ -110,7 +110,7 @@ void plant_in_scores(const Rows& rows, int64_t i, const Tile& tile, float* p) {
   // An infinite score becomes the softcap.
   if (planted.bug == Bug::kNanScoreCapped)
     return replace([](float score) { return std::isnan(score); }, kInfinity);
-  if (!is_end(planted.end, rows.row[i], tile)) return;
+  if (!is_tile_of(planted.end, rows.row[i], tile)) return;
   switch (planted.bug) {
     case Bug::kNanScoreDroppedAtEnd:
       return replace([](float score) { return std::isnan(score); }, kHidden);

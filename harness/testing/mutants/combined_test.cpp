@@ -127,6 +127,15 @@ TEST(OneKeyHead, ShowsNanAndInfinitiesToRowsWithoutANan) {
        "step_inf_value_cut_first_tile_t64"});
 }
 
+// The left end of the band hides most keys from all rows: what is NaN is among the others, also
+// between the first and the last tile of a row.
+TEST(LongCache, ShowsNanInsideABand) {
+  Combined::try_spec(
+      "softmax dtype=f16 seq_len_q=67 seq_len_kv=1021 head_dim=64 window_left=80 window_right=0 "
+      "diagonal=1",
+      {"step_nan_score_dropped_inner_tile_t16", "step_nan_value_zero_inner_tile_t16"});
+}
+
 const Kind kFewRows[] = {
     {"one_query",
      "softmax dtype=f16 num_heads=32 num_kv_heads=4 head_dim=32 seq_len_q=1 seq_len_kv=515 "

@@ -218,6 +218,9 @@ uint8_t Codebook::query_code(int64_t head, Cell cell) const {
         code != kUnseen)
       return code;
   const int64_t row = (cell.outer * params_.num_heads + head) * q_rows_ + cell.row;
+  // So few rows might by chance have no flat scores, or none near 30,000.
+  if (kind_ == Kind::kHuge && geometry_.batch() * params_.num_heads * q_rows_ <= query_codes_)
+    return uint8_t(row % query_codes_);
   return uint8_t(
       random_below(random_bits(seed_, kQueryCodes), uint64_t(row), uint64_t(query_codes_)));
 }

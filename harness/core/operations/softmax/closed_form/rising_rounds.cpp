@@ -7,13 +7,14 @@
 namespace attest::core {
 namespace {
 
-// Limits on the bytes of inputs and the operations of all rounds together.
-constexpr double kRoundBytes = 256 << 20, kRoundFlops = 1e11;
+// Limits on the bytes of inputs and the operations of all rounds together. Beyond them there are
+// two: 32 rows of decoding leave some rises to the second one.
+constexpr double kRoundBytes = 256 << 20, kRoundFlops = 1e11, kLeastRounds = 2;
 
 int64_t most_rounds(const Problem& problem) {
   const double by_bytes = kRoundBytes / std::max(1.0, double(min_bytes(problem))),
                by_flops = kRoundFlops / std::max(1.0, problem.operation->flops(problem));
-  return int64_t(std::clamp(std::min(by_bytes, by_flops), 1.0, double(kMostRounds)));
+  return int64_t(std::clamp(std::min(by_bytes, by_flops), kLeastRounds, double(kMostRounds)));
 }
 
 // The rounds until a round shows nothing new, if masks and biases hide nothing.

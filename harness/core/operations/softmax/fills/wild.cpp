@@ -39,26 +39,28 @@ class WildValues {
   void write(int64_t round) {
     if (has_few_wild_rows(problem_))
       return write_wild_few(problem_, tensors_, geometry_, longest_, round);
-    const int64_t keys = geometry_.length_kv(longest_), last = p_.num_kv_heads - 1;
-    if (keys == 0) return;
+    if (geometry_.length_kv(longest_) == 0) return;
+    const Interval seen = keys_of_rows(longest_);
+    const int64_t third = seen.begin + seen.size() / 3, half = seen.begin + seen.size() / 2,
+                  fifth = seen.begin + seen.size() / 5, last = p_.num_kv_heads - 1;
     keep_from_zero();
-    write_key(ATTEST_V, longest_, last, keys / 3, 0, kNan);
+    write_key(ATTEST_V, longest_, last, third, 0, kNan);
     if (weights_stay()) {
-      write_key(ATTEST_V, longest_, last, keys / 2, 1, kInfinity);
-      write_key(ATTEST_V, longest_, last, keys / 2, 2, -kInfinity);
-      write_key(ATTEST_V, longest_, last, keys * 2 / 3, 3, kInfinity);
-      write_key(ATTEST_V, longest_, last, keys / 3, 3, -kInfinity);
+      write_key(ATTEST_V, longest_, last, half, 1, kInfinity);
+      write_key(ATTEST_V, longest_, last, half, 2, -kInfinity);
+      write_key(ATTEST_V, longest_, last, seen.begin + seen.size() * 2 / 3, 3, kInfinity);
+      write_key(ATTEST_V, longest_, last, third, 3, -kInfinity);
     }
     const Interval heads{p_.num_heads - p_.num_heads / p_.num_kv_heads, p_.num_heads};
-    if (p_.softcap == 0 && others_stay_finite(geometry_, longest_, heads, keys / 5, {})) {
-      write_key(ATTEST_K, longest_, last, keys / 5, 0, kInfinity);
-      hide_from_first_row(keys / 5);
+    if (p_.softcap == 0 && others_stay_finite(geometry_, longest_, heads, fifth, {})) {
+      write_key(ATTEST_K, longest_, last, fifth, 0, kInfinity);
+      hide_from_first_row(fifth);
     }
-    if (const std::optional<int64_t> b = spoilt_sequence()) {
-      if (p_.softcap > 0 && !end_rows(problem_, geometry_, *b).empty())
+    if (const std::optional<Key> key = spoilt_key()) {
+      if (p_.softcap > 0 && !end_rows(problem_, geometry_, key->b).empty())
         write_nan_keys_at_ends(problem_, tensors_, geometry_, longest_);
       else
-        write_key(ATTEST_K, *b, 0, spoilt_key(*b), 0, kNan);
+        write_key(ATTEST_K, key->b, 0, key->place, 0, kNan);
     }
     const auto [nan_query, nan_bias, infinite_bias, infinite_query] =
         marked_places(geometry_.length_q(longest_));
@@ -92,30 +94,60 @@ class WildValues {
   // times infinity is NaN.
   bool weights_stay() const { return p_.shift_bias == 0 && !tensors_[ATTEST_ALIBI_SLOPES]; }
 
-  // Three quarters on the way to the last key that the last row has in its interval. A window that
-  // begins behind it hides it from all rows.
-  int64_t spoilt_key(int64_t b) const {
-    return geometry_.length_q(b) > 0 ? geometry_.keys(b, geometry_.length_q(b) - 1).end * 3 / 4 : 0;
+  // From the first to the last key that rows have in their intervals, which leave no gap: behind a
+  // long cache, the left end of a band may hide most keys from all rows. All keys if rows have
+  // none.
+  Interval keys_of_rows(int64_t b) const {
+    Interval all{geometry_.length_kv(b), 0};
+    for (int64_t i = 0; i < geometry_.length_q(b); ++i)
+      if (const Interval keys = geometry_.keys(b, i); keys.size() > 0)
+        all = {std::min(all.begin, keys.begin), std::max(all.end, keys.end)};
+    return all.size() > 0 ? all : Interval{0, geometry_.length_kv(b)};
   }
 
-  // Of which key head 0 may be NaN: others are left to see what is not.
-  std::optional<int64_t> spoilt_sequence() const {
-    const int64_t rows = geometry_.length_q(longest_), key = spoilt_key(longest_);
-    const bool some_do_not = rows > 0 && !(geometry_.keys(longest_, 0).contains(key) &&
-                                           geometry_.keys(longest_, rows - 1).contains(key));
+  struct Key {
+    int64_t b, place;
+  };
+  // Three quarters on the way through what the rows of sequence b see.
+  Key key_of_most(int64_t b) const {
+    const Interval all = keys_of_rows(b);
+    return {b, all.begin + all.size() * 3 / 4};
+  }
+
+  // A key that may be NaN in key head 0, because others are left to see what is not: other heads,
+  // other rows, other sequences. If there are none, it lies behind the keys of the first row, so
+  // that the last quarter of the rows sees it.
+  std::optional<Key> spoilt_key() const {
+    const Key key = key_of_most(longest_);
+    const int64_t rows = geometry_.length_q(longest_);
+    const bool some_do_not = rows > 0 && !(geometry_.keys(longest_, 0).contains(key.place) &&
+                                           geometry_.keys(longest_, rows - 1).contains(key.place));
     const bool hides = tensors_[ATTEST_BLOCK_MASK].spec.dim[2] > 1 || p_.global_tokens > 0;
-    if (p_.num_kv_heads > 1 || some_do_not || hides) return longest_;
+    if (p_.num_kv_heads > 1 || some_do_not || hides) return key;
     for (int64_t b = 0; b < geometry_.batch(); ++b)
-      if (b != longest_ && geometry_.length_kv(b) > 0 && geometry_.length_q(b) > 0) return b;
-    return std::nullopt;
+      if (b != longest_ && geometry_.length_kv(b) > 0 && geometry_.length_q(b) > 0)
+        return key_of_most(b);
+    if (rows == 0) return std::nullopt;
+    const Interval behind{geometry_.keys(longest_, 0).end, keys_of_rows(longest_).end};
+    if (behind.size() == 0) return std::nullopt;
+    return Key{longest_, behind.begin + behind.size() * 3 / 4};
+  }
+
+  // A row that has the key in its interval: the middle one, the last one, or the first of all. The
+  // last one if none has it.
+  int64_t row_with(int64_t b, int64_t place) const {
+    const int64_t rows = geometry_.length_q(b), last = std::max<int64_t>(rows - 1, 0);
+    for (const int64_t row : {rows / 2, last})
+      if (geometry_.keys(b, row).contains(place)) return row;
+    for (int64_t row = 0; row < last; ++row)
+      if (geometry_.keys(b, row).contains(place)) return row;
+    return last;
   }
 
   // At that place or the next one that masks leave visible.
   void write_key(int32_t role, int64_t b, int64_t head, int64_t place, int64_t channel,
                  double value) {
-    const int64_t rows = geometry_.length_q(b);
-    const bool early = geometry_.keys(b, rows / 2).contains(place);
-    const int64_t row = early ? rows / 2 : std::max<int64_t>(rows - 1, 0);
+    const int64_t row = row_with(b, place);
     const int64_t query_head = head * (p_.num_heads / p_.num_kv_heads);
     const Interval seen = geometry_.keys(b, row);
     int64_t j = place;
