@@ -48,7 +48,8 @@ enum class Bug {
   kNanRowZero,
   kNanBiasZero,
   kNanScoreCapped,
-  // The same in a row's first tile alone, in its last one (short or not) alone, or in the others.
+  // Such bugs in some tiles of a row alone: in its first tile, in its last tile, which may be
+  // short, or in all tiles between these two.
   kNanScoreDroppedAtEnd,
   kNanScoreCappedAtEnd,
   kInfScoreHiddenAtEnd,

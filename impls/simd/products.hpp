@@ -13,8 +13,8 @@ struct Left {
   int64_t row_stride, pair_stride;
 };
 
-/// The columns of the other two matrices: whole vectors of 16 floats, or the first half of one. A
-/// row of half a vector is as long as that of a whole one.
+/// How many columns b and c have: those of `vectors` vectors of 16 floats or, with `half`, the
+/// first 8 of one vector. A row of half a vector takes the room of a whole vector.
 struct Width {
   int vectors;
   bool half;

@@ -10,7 +10,8 @@
 
 namespace impls {
 
-/// How many keys of a row count, and of what rows: lists are as long as `seq_len_kv` asks for.
+/// How many keys of each row count. No row sees more than `seq_len_kv` keys: no list of keys is
+/// longer.
 struct TopK {
   int64_t keys, seq_len_kv;
   bool all_ties;  // whether all keys count that share the least logit, or the first of them
