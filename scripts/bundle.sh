@@ -5,15 +5,15 @@
 #   scripts/bundle.sh                          for sm_90a, into build/bundle
 #   scripts/bundle.sh --arch 87 -o FOLDER      for another architecture, as nvcc names it
 #   scripts/bundle.sh --target orin            for a Jetson Orin under JetPack 7.2, on x86-64 too:
-#                                              there it needs CUDA 13, and what aarch64.sh sets up
+#                                              there it needs CUDA 13, and what aarch64.sh sets up.
+#                                              On a board with JetPack 6, for JetPack 6
 #   scripts/bundle.sh --from BUILD -o FOLDER   from a build tree that is there already
 #   scripts/bundle.sh --no-sanitizer           without compute-sanitizer, which takes 40 MiB
 # On that machine: FOLDER/scripts/device.sh; on a Jetson board: FOLDER/scripts/orin.sh
 # Exit codes: 0; 1 if the bundle is larger than 60 MiB, needs a glibc newer than 2.39 (for Orin: a
-# glibc or libstdc++ newer than that of Ubuntu 24.04), needs a library that it lacks, or does not
-# start; 3 if a bundle for Orin lacks implementations for its GPU, which are named; 4 if set-up or
-# build fails, or if what it needs for the board is not available, which is named; 64 for wrong
-# arguments.
+# glibc or libstdc++ newer than its JetPack's), needs a library that it lacks, or does not start; 3
+# if a bundle for Orin lacks implementations for its GPU, which are named; 4 if set-up or build
+# fails, or if what it needs for the board is not available, which is named; 64 for wrong arguments.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 . "$root/scripts/steps.sh"
@@ -44,14 +44,16 @@ while (($#)); do
   shift
 done
 folder=${folder:-$root/build/bundle${target:+-$target}}
+# Said where CUDA is not that of JetPack 6.
+for_jetpack_6="missing for JetPack 6: nvcc of CUDA 12 and its libcudart_static.a for 64-bit Arm,\
+ which PyPI does not have; on such a board, scripts/orin.sh in a source tree builds with its own"
 cross=
 if [[ $target == orin ]]; then
   if [[ $architecture ]]; then
     echo "bundle.sh: --arch cannot be given with --target orin, whose GPU is sm_87" >&2
     exit 64
   fi
-  # JetPack 7.2 stands on Ubuntu 24.04. Libraries of g++ are the board's own.
-  architecture=87 limits=("${ubuntu_24_04[@]}")
+  architecture=87
   if [[ $(uname -m) != aarch64 ]]; then cross=yes; fi
 fi
 architecture=${architecture:-90a}
@@ -84,8 +86,7 @@ if [[ -z $build ]]; then
     bash "$root/scripts/aarch64.sh" || exit 4
     bash "$root/scripts/cuda_packages.sh" --arm64 "$release" || {
       echo "bundle.sh: missing: libcudart_static.a and libcudadevrt.a of CUDA $release for 64-bit" \
-        "Arm; what helps: nvcc 13.0 or newer for JetPack 7.2; for JetPack 6, scripts/orin.sh in a" \
-        "source tree on the board, which has both" >&2
+        "Arm; what helps: nvcc 13.0 or newer, and PyPI; $for_jetpack_6" >&2
       exit 4
     }
     options+=(--toolchain "$root/harness/cmake/aarch64.cmake" -DATTEST_WITH_ONNX=OFF
@@ -112,6 +113,13 @@ done
 # Which CUDA a driver has to have, for orin.sh.
 sed -n 's/^set(CMAKE_CUDA_COMPILER_VERSION "\(.*\)")$/\1/p' \
   "$build"/CMakeFiles/*/CMakeCUDACompiler.cmake >"$folder/cuda" 2>/dev/null || rm "$folder/cuda"
+# JetPack 7.2 has CUDA 13 and Ubuntu 24.04, JetPack 6 has CUDA 12 and Ubuntu 22.04.
+jetpack=7.2
+if [[ $(cat "$folder/cuda" 2>/dev/null) == 12.* ]]; then jetpack=6; fi
+if [[ $target == orin ]]; then
+  limits=("${ubuntu_24_04[@]}")
+  if [[ $jetpack == 6 ]]; then limits=("${ubuntu_22_04[@]}"); fi
+fi
 
 # Programs look for libraries in lib*/attest/bundled first (harness/cmake/install.cmake). Those of
 # g++ are added: a machine with a GPU may have older ones, but for an Orin with JetPack 6 or newer.
@@ -149,6 +157,8 @@ if [[ $missing ]]; then
   exit 1
 fi
 if [[ -z $target ]]; then exit 0; fi
+echo "it is for JetPack $jetpack"
+if [[ $jetpack != 6 ]]; then echo "$for_jetpack_6"; fi
 run=()
 if [[ $cross ]]; then run=("$root/build/arm64/run"); fi
 said=$("${run[@]}" "$folder/bin/attest" --version 2>&1) ||

@@ -36,7 +36,7 @@ case $1 in
   --preset)
     while [[ $1 != -B ]]; do shift; done
     mkdir -p "$2/CMakeFiles/3" && touch "$2/cmake_install.cmake"
-    echo "set(CMAKE_CUDA_COMPILER_VERSION \"13.0.88\")" \
+    echo "set(CMAKE_CUDA_COMPILER_VERSION \"${CUDA:-13.0}.88\")" \
       >"$2/CMakeFiles/3/CMakeCUDACompiler.cmake" ;;
   --install)
     for folder; do :; done
@@ -69,6 +69,8 @@ expect() {
   }
 }
 expect "all is there" 0 'needs glibc 2.35 or newer.*scripts/orin.sh' --target orin
+grep -q '^it is for JetPack 7.2$' "$work/said"
+grep -q '^missing for JetPack 6: nvcc of CUDA 12 and its libcudart_static.a' "$work/said"
 grep -q -- '-DATTEST_CUDA_ARCHITECTURES=87 --toolchain ' "$work/called"
 grep -q 'platform=manylinux2014_aarch64 .*nvidia-cuda-runtime==13\.0\.\*' "$work/fetched"
 [[ $(<build/bundle-orin/cuda) == 13.0.88 && -e build/cuda-packages-arm64/libcudart_static.a ]]
@@ -90,11 +92,17 @@ LIBRARY=libfmt.so.9 expect "a library" 1 'lacks libraries: attest needs libfmt.s
   --target orin
 CUDA=12.6 expect "CUDA 12" 4 'missing: libcudart_static.a and libcudadevrt.a of CUDA 12.6' \
   --target orin
+grep -q 'missing for JetPack 6: nvcc of CUDA 12 and' "$work/said"
 rm -r build/cuda-packages-arm64
 touch "$work/offline"
 expect "no PyPI" 4 'missing: libcudart_static.a' --target orin
 rm "$work/offline"
-# On the board itself nothing is fetched for it, and its glibc is what there is.
+# On the board itself nothing is fetched for it, and its glibc is what there is. JetPack 6 has CUDA
+# 12 and stands on Ubuntu 22.04.
+CUDA=12.6 MACHINE=aarch64 expect "JetPack 6" 0 '^it is for JetPack 6$' --target orin
+if grep -q 'missing' "$work/said"; then echo "it says that what it made is missing"; exit 1; fi
+CUDA=12.6 MACHINE=aarch64 NEEDS=GLIBC_2.36 expect "glibc of JetPack 6" 1 \
+  'needs GLIBC_2.36, and GLIBC_2.35 is the newest' --target orin
 MACHINE=aarch64 NEEDS=GLIBC_2.39 expect "on a board" 0 'needs glibc 2.39' --target orin
 if [[ -e build/cuda-packages-arm64 ]] || grep -q toolchain "$work/called"; then
   echo "on a board it fetches, or builds for another machine"
