@@ -11,7 +11,7 @@ class Comparer {
   Comparer(const BoardState& before, const BoardState& after) : before_(before), after_(after) {}
 
   BoardChanges compare() {
-    changed("the power mode", power_mode(before_), power_mode(after_));
+    mode();
     changed("the number of multiprocessors", before_.multiprocessors, after_.multiprocessors);
     clock("GPU", before_.gpu, after_.gpu);
     clock("memory", before_.memory, after_.memory);
@@ -28,6 +28,13 @@ class Comparer {
       doubt(fmt::format("{} cannot be read any more ({})", what, is.missing));
     else if (was.value && *was.value != *is.value)
       doubt(fmt::format("{} changed from {} to {}", what, *was.value, *is.value));
+  }
+
+  // A name that cannot be read any more makes no other mode of the same id.
+  void mode() {
+    const bool named = before_.mode_name.value && after_.mode_name.value;
+    if (named || before_.mode.value != after_.mode.value)
+      changed("the power mode", power_mode(before_), power_mode(after_));
   }
 
   void clock(const char* name, const MachineClock& was, const MachineClock& is) {

@@ -45,10 +45,11 @@ class BoardDoctor {
     add(board_.module.value.has_value(), "board", name,
         "without its module attest does not know its bus of memory nor its multiprocessors");
     const std::string release = board_.l4t.value.value_or(board_.l4t.missing);
-    if (!board_.jetpack.value) return add(false, "JetPack", release, "JetPack 6 and 7 are meant");
+    if (!board_.jetpack.value)
+      return add(false, "JetPack", release, "attest knows JetPack 6 and 7");
     add(*board_.jetpack.value > 5, "JetPack",
         fmt::format("{} ({})", *board_.jetpack.value, release),
-        "its compiler is g++ 9 and its CUDA 11.4; attest needs C++20: install JetPack 6 or 7");
+        "its compiler is g++ 9 and its CUDA 11.4; attest needs C++20: install JetPack 6 or 7.2");
   }
 
   void mode() {

@@ -1,14 +1,11 @@
 // The state of boards from descriptions of their files, which were written from NVIDIA's documents:
-// no board has been seen. What a broken file costs, and that it costs no more.
+// no board has been seen.
 #include "core/measure/machine/board.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <functional>
-
-#include "core/measure/machine/board_texts.hpp"
 #include "core/measure/testing/fake_board.hpp"
 
 namespace attest::core {
@@ -17,9 +14,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using Texts = std::map<std::string, std::string>;
-
-BoardState read(const FakeBoard& board) { return read_board(board.path()).value(); }
 
 struct Expected {
   const char* board;
@@ -58,7 +52,7 @@ TEST(Board, IsReadOnEachModuleAndJetPack) {
   for (const Expected& expected : kBoards)
     for (const int jetpack : expected.jetpacks) {
       SCOPED_TRACE(fmt::format("{} under JetPack {}", expected.board, jetpack));
-      const BoardState board = read(FakeBoard(expected.board, jetpack));
+      const BoardState board = FakeBoard(expected.board, jetpack).state();
       EXPECT_EQ(board.module.value, expected.module) << board.module.missing;
       EXPECT_EQ(board.architecture.value, expected.architecture);
       EXPECT_EQ(board.jetpack.value, jetpack) << board.jetpack.missing;
@@ -78,7 +72,7 @@ TEST(Board, IsReadOnEachModuleAndJetPack) {
 }
 
 TEST(Board, OfAnAgxOrinInFull) {
-  const BoardState board = read(FakeBoard("agx64", 6));
+  const BoardState board = FakeBoard("agx64", 6).state();
   EXPECT_EQ(board.l4t.value, "R36.4.3");
   EXPECT_EQ(board.model.value, "NVIDIA Jetson AGX Orin Developer Kit");
   EXPECT_EQ(board.gpu.now_mhz.value, 306);
@@ -100,7 +94,7 @@ TEST(Board, OfAnAgxOrinInFull) {
 }
 
 TEST(Board, FactsHaveAValueOrAReasonForEachKey) {
-  const BoardFacts facts = core::facts(read(FakeBoard("thor", 7)));
+  const BoardFacts facts = core::facts(FakeBoard("thor", 7).state());
   EXPECT_EQ(facts.known.at("gpu_cap_mhz"), "1575");
   EXPECT_EQ(facts.known.at("gpu_locked"), "no");
   EXPECT_EQ(facts.known.at("watts_ina238"), "31.25");
@@ -125,23 +119,37 @@ TEST(Board, ClocksAreLockedOrTheSentenceSaysWhichIsNot) {
   for (const auto& [name, jetpack] : {std::pair{"agx64", 6}, {"nano8", 5}, {"thor", 7}}) {
     const FakeBoard board(name, jetpack);
     board.lock_clocks();
-    EXPECT_THAT(unlocked_clocks(read(board)), IsEmpty()) << name;
+    EXPECT_THAT(unlocked_clocks(board.state()), IsEmpty()) << name;
   }
   const FakeBoard board("agx64", 6);
   board.lock_clocks();
   board.write("sys/class/devfreq/17000000.gpu/min_freq", "306000000\n");
-  EXPECT_THAT(unlocked_clocks(read(board)),
+  EXPECT_THAT(unlocked_clocks(board.state()),
               ElementsAre("the clock of the GPU is not locked: 306 to 612 MHz"));
   board.lock_clocks();
   board.write("sys/devices/system/cpu/cpu5/cpufreq/scaling_min_freq", "729600\n");
-  EXPECT_THAT(unlocked_clocks(read(board)),
+  EXPECT_THAT(unlocked_clocks(board.state()),
               ElementsAre("the clock of the CPUs is not locked: 730 to 1728 MHz"));
   board.lock_clocks();  // a busy memory reaches its cap without a lock
   board.write("sys/kernel/debug/bpmp/debug/clk/emc/mrq_rate_locked", "0\n");
-  EXPECT_THAT(unlocked_clocks(read(board)), ElementsAre(HasSubstr("memory is not locked")));
+  EXPECT_THAT(unlocked_clocks(board.state()), ElementsAre(HasSubstr("memory is not locked")));
   board.lock_clocks();
   board.write("sys/kernel/debug/bpmp/debug/clk/emc/rate", "2133000000\n");
-  EXPECT_THAT(unlocked_clocks(read(board)), ElementsAre(HasSubstr("memory is not locked")));
+  EXPECT_THAT(unlocked_clocks(board.state()), ElementsAre(HasSubstr("memory is not locked")));
+}
+
+TEST(Board, AnUnlockedClockIsToldByWhatIsKnownOfIt) {
+  const FakeBoard board("agx64", 6);
+  board.lock_clocks();
+  const std::string emc = "sys/kernel/debug/bpmp/debug/clk/emc/";
+  board.remove(emc + "min_rate");
+  EXPECT_THAT(unlocked_clocks(board.state()), IsEmpty());
+  board.write(emc + "rate", "2133000000\n");
+  EXPECT_THAT(unlocked_clocks(board.state()),
+              ElementsAre("the clock of the memory is not locked: it is at 2133 MHz, its cap is "
+                          "3199"));
+  EXPECT_EQ(why_unlocked("GPU", {.locked = Reading<bool>::of(false)}),
+            "the clock of the GPU is not locked: its governor may change it");
 }
 
 TEST(Board, WithoutRootTheMemorysClockIsNotSeen) {
@@ -149,7 +157,7 @@ TEST(Board, WithoutRootTheMemorysClockIsNotSeen) {
   fake.lock_clocks();
   fake.forbid("sys/kernel/debug");
   const Unprivileged nobody;
-  const BoardState board = read(fake);
+  const BoardState board = fake.state();
   EXPECT_FALSE(board.memory.now_mhz.value);
   EXPECT_EQ(board.memory.now_mhz.missing, "rate: Permission denied");
   EXPECT_FALSE(board.memory_gbs.value);
@@ -163,47 +171,47 @@ TEST(Board, TheCapThatTheModeSetsIsTheLowerOne) {
   const FakeBoard board("agx64", 6);
   const std::string cap = "sys/kernel/nvpmodel_clk_cap/emc";
   board.write(cap, "2133000000\n");
-  EXPECT_EQ(read(board).memory.cap_mhz.value, 2133);
+  EXPECT_EQ(board.state().memory.cap_mhz.value, 2133);
   board.write(cap, "0\n");  // it sets none
-  EXPECT_EQ(read(board).memory.cap_mhz.value, 3199);
+  EXPECT_EQ(board.state().memory.cap_mhz.value, 3199);
   board.remove(cap);
-  EXPECT_EQ(read(board).memory.cap_mhz.value, 3199);
+  EXPECT_EQ(board.state().memory.cap_mhz.value, 3199);
   for (const char* broken : {"3199000\n", "garbage\n", "", "-1\n"}) {
     board.write(cap, broken);
-    EXPECT_FALSE(read(board).memory.cap_mhz.value) << broken;
-    EXPECT_FALSE(read(board).memory_cap_gbs.value) << broken;
-    EXPECT_NE(read(board).memory.cap_mhz.missing, "") << broken;
+    EXPECT_FALSE(board.state().memory.cap_mhz.value) << broken;
+    EXPECT_FALSE(board.state().memory_cap_gbs.value) << broken;
+    EXPECT_NE(board.state().memory.cap_mhz.missing, "") << broken;
   }
 }
 
 TEST(Board, ThePowerModeIsRecordedByIdWithoutItsName) {
   const FakeBoard board("nx16", 6);
   board.write("etc/nvpmodel.conf", "< POWER_MODEL ID=2 NAME=15W >\n");
-  EXPECT_EQ(power_mode(read(board)).value, "0");
-  EXPECT_EQ(facts(read(board)).missing.at("power_mode_name"), "nvpmodel.conf: it has no mode 0");
+  EXPECT_EQ(power_mode(board.state()).value, "0");
+  EXPECT_EQ(facts(board.state()).missing.at("power_mode_name"), "nvpmodel.conf: it has no mode 0");
   board.write("var/lib/nvpmodel/status", "pmode:\n");  // its service is being restarted
-  EXPECT_EQ(facts(read(board)).missing.at("power_mode"), "status: it has no number after pmode:");
+  EXPECT_EQ(facts(board.state()).missing.at("power_mode"), "status: it has no number after pmode:");
 }
 
 TEST(Board, FilesOfAnotherModuleContradict) {
   const FakeBoard board("nx16", 6);
   board.write("proc/device-tree/model", std::string("NVIDIA Jetson AGX Orin Developer Kit\0", 37));
-  EXPECT_EQ(read(board).module.missing, "compatible names p3767-0000 and model AGX Orin");
-  EXPECT_FALSE(read(board).memory_gbs.value) << "its bus is not known";
-  EXPECT_FALSE(read(board).multiprocessors.value);
+  EXPECT_EQ(board.state().module.missing, "compatible names p3767-0000 and model AGX Orin");
+  EXPECT_FALSE(board.state().memory_gbs.value) << "its bus is not known";
+  EXPECT_FALSE(board.state().multiprocessors.value);
 
   const FakeBoard nano("nano8", 6);
   nano.write("sys/class/devfreq/17000000.gpu/max_freq", "1300500000\n");  // of AGX 64
-  EXPECT_THAT(read(nano).gpu.cap_mhz.missing, HasSubstr("of Jetson Orin Nano 8GB"));
-  EXPECT_FALSE(read(nano).gpu.locked.value);
+  EXPECT_THAT(nano.state().gpu.cap_mhz.missing, HasSubstr("of Jetson Orin Nano 8GB"));
+  EXPECT_FALSE(nano.state().gpu.locked.value);
   nano.write("proc/meminfo", "MemTotal: 64349780 kB\nNvMapMemUsed: 805068 kB\n");
-  EXPECT_THAT(read(nano).carveout_bytes.missing, HasSubstr("is not that of Jetson Orin Nano"));
+  EXPECT_THAT(nano.state().carveout_bytes.missing, HasSubstr("is not that of Jetson Orin Nano"));
 
   const FakeBoard unknown("agx64", 6);
   unknown.write("proc/device-tree/compatible",
                 std::string("nvidia,p3701-0099\0nvidia,tegra234", 33));
-  EXPECT_EQ(read(unknown).module.missing, "compatible: it names no module that attest knows");
-  EXPECT_EQ(read(unknown).gpu.cap_mhz.value, 612) << "which needs no module";
+  EXPECT_EQ(unknown.state().module.missing, "compatible: it names no module that attest knows");
+  EXPECT_EQ(unknown.state().gpu.cap_mhz.value, 612) << "which needs no module";
 }
 
 TEST(Board, KnowsEachPartByItsNumber) {
@@ -214,144 +222,77 @@ TEST(Board, KnowsEachPartByItsNumber) {
     board.write("proc/device-tree/compatible",
                 "nvidia,p3737-0000+" + std::string(part) + std::string("\0nvidia,tegra234\0", 17));
     board.write("proc/meminfo", std::string("MemTotal: ") + total_kib + " kB\n");
-    EXPECT_EQ(read(board).module.value, name) << read(board).module.missing;
-    EXPECT_EQ(read(board).multiprocessors.value, 8) << "which the mask leaves";
-    EXPECT_TRUE(read(board).carveout_bytes.value) << read(board).carveout_bytes.missing;
+    EXPECT_EQ(board.state().module.value, name) << board.state().module.missing;
+    EXPECT_EQ(board.state().multiprocessors.value, 8) << "which the mask leaves";
+    EXPECT_TRUE(board.state().carveout_bytes.value) << board.state().carveout_bytes.missing;
   }
 }
 
-TEST(Board, AMaskLeavesPairsOfMultiprocessors) {
-  EXPECT_EQ(parse_mask("0", 16).value, 16);
-  EXPECT_EQ(parse_mask("240", 16).value, 8);
-  EXPECT_EQ(parse_mask("0xf0", 8).value, 8);
-  EXPECT_EQ(parse_mask("248", 16).value, 6);  // 15 W of AGX 64
-  EXPECT_EQ(parse_mask("252", 8).value, 4);
-  EXPECT_EQ(parse_mask("0", 14).value, 14) << "what is fused off does not come back";
-  for (const char* garbage : {"", "255", "256", "-1", "f0", "240 241", "0x", "1e2"})
-    EXPECT_FALSE(parse_mask(garbage, 16).value) << garbage;
-  EXPECT_FALSE(parse_mask("0", 20).value) << "Thor: no document says what its bits are";
+TEST(Board, WhatHasNoFolderHasAReason) {
+  const FakeBoard board("agx64", 6);
+  board.remove("sys/class/devfreq");
+  board.remove("sys/devices/system/cpu");
+  board.remove("sys/class/hwmon");
+  const BoardState state = board.state();
+  for (const auto* reading : {&state.gpu.now_mhz, &state.gpu.floor_mhz, &state.gpu.cap_mhz})
+    EXPECT_EQ(reading->missing, "devfreq: it has no GPU");
+  EXPECT_EQ(state.gpu.locked.missing, "devfreq: it has no GPU");
+  EXPECT_EQ(state.gpu_governor.missing, "devfreq: it has no GPU");
+  EXPECT_EQ(state.multiprocessors.value, 8) << "which another folder has";
+  EXPECT_EQ(state.cpu.cap_mhz.missing, "cpufreq: no CPU has its files");
+  EXPECT_EQ(state.cpu_governor.missing, "cpufreq: no CPU has its files");
+  EXPECT_EQ(state.watts.missing, "hwmon: no sensor measures the whole board");
+  EXPECT_TRUE(state.rail_watts.empty());
 }
 
-TEST(BoardChanges, NoneIsNone) {
+TEST(Board, TheMaskLiesInOneOfThreeFolders) {
   const FakeBoard board("agx64", 6);
-  board.lock_clocks();
-  const BoardChanges none = changes(read(board), read(board));
-  EXPECT_THAT(none.doubts, IsEmpty());
-  EXPECT_THAT(none.remarks, IsEmpty());
-  EXPECT_EQ(none.over_current, (std::map<int, int64_t>{{1, 0}, {2, 0}, {3, 0}}));
+  board.remove("sys/devices/platform/gpu.0");
+  EXPECT_EQ(board.state().multiprocessors.missing, "tpc_pg_mask: No such file or directory");
+  board.write("sys/devices/gpu.0/tpc_pg_mask", "248\n");
+  EXPECT_EQ(board.state().multiprocessors.value, 6);
 }
 
-TEST(BoardChanges, EachIsTold) {
+TEST(Board, ZonesAndAlertsOfOneTypeAreToldApart) {
   const FakeBoard board("agx64", 6);
-  board.lock_clocks();
-  const BoardState before = read(board);
-  const std::string events = "sys/devices/platform/soctherm-oc-event/hwmon/hwmon2/";
-  const auto doubts = [&](const std::string& file, const std::string& text) {
-    const std::string was = FakeBoard::text_of(board.path() / file);
-    board.write(file, text);
-    const std::vector<std::string> found = changes(before, read(board)).doubts;
-    board.write(file, was);
-    return found;
+  const std::string thermal = "sys/class/thermal/";
+  board.write(thermal + "thermal_zone1/type", "cpu-thermal\n");
+  board.write(thermal + "thermal_zone3/temp", "30000\n");
+  board.write(thermal + "cooling_device1/type", "gpu-throttle-alert\n");
+  board.write(thermal + "cooling_device2/cur_state", "1\n");
+  const BoardState state = board.state();
+  EXPECT_EQ(state.celsius.at("cpu-thermal").value, 48.25);
+  EXPECT_EQ(state.celsius.at("cpu-thermal+").value, 44.5);
+  EXPECT_EQ(state.celsius.at("thermal_zone3").value, 30) << "which has no type";
+  EXPECT_EQ(state.throttling.at("gpu-throttle-alert").value, false);
+  EXPECT_EQ(state.throttling.at("gpu-throttle-alert+").value, true);
+}
+
+TEST(Board, MemoryIsAsTheKernelSaysOrNotKnown) {
+  const FakeBoard board("nx16", 6);
+  const auto nvmap = [&](const char* line) {
+    board.write("proc/meminfo", std::string("MemTotal: 15650000 kB\n") + line);
+    EXPECT_TRUE(board.state().carveout_bytes.value);
+    return board.state().nvmap_bytes;
   };
-  EXPECT_THAT(doubts("var/lib/nvpmodel/status", "pmode:0003\n"),
-              ElementsAre("the power mode changed from 2 (MODE_30W) to 3 (MODE_50W)"));
-  EXPECT_THAT(doubts("var/lib/nvpmodel/status", ""),
-              ElementsAre("the power mode cannot be read any more (status: it is empty)"));
-  EXPECT_THAT(doubts("sys/devices/platform/gpu.0/tpc_pg_mask", "248\n"),
-              ElementsAre("the number of multiprocessors changed from 8 to 6"));
-  EXPECT_THAT(doubts("sys/class/devfreq/17000000.gpu/min_freq", "306000000\n"),
-              ElementsAre(HasSubstr("the clock of the GPU was locked and is not any more")));
-  EXPECT_THAT(doubts("sys/kernel/nvpmodel_clk_cap/emc", "2133000000\n"),
-              ElementsAre("the highest clock in MHz of the memory changed from 3199 to 2133"));
-  EXPECT_THAT(doubts("sys/kernel/debug/bpmp/debug/clk/emc/mrq_rate_locked", "0\n"),
-              ElementsAre(HasSubstr("the clock of the memory was locked")));
-  EXPECT_THAT(doubts("sys/class/thermal/cooling_device2/cur_state", "1\n"),
-              ElementsAre("clocks were held down: gpu-throttle-alert"));
-  EXPECT_THAT(doubts(events + "oc1_event_cnt", "2\n"),
-              ElementsAre("the voltage was too low: throttled 2 times (OC1)"));
-  EXPECT_THAT(doubts(events + "oc2_event_cnt", "1\n"),
-              ElementsAre("the mean current was too high: throttled 1 times (OC2)"));
-  EXPECT_THAT(doubts(events + "oc3_event_cnt", "16\n"),
-              ElementsAre("the counter of OC3 went back: the board was started anew"));
-  EXPECT_THAT(doubts(events + "oc3_event_cnt", "20\n"), IsEmpty());
-  board.write(events + "oc3_event_cnt", "20\n");
-  const BoardChanges moment = changes(before, read(board));
-  EXPECT_THAT(moment.remarks,
-              ElementsAre("the current was too high for a moment: throttled 3 times (OC3)"));
-  EXPECT_EQ(moment.over_current.at(3), 3);
+  EXPECT_EQ(nvmap("NvMapMemUsed: 7 kB\n").value, 7 * 1024);
+  EXPECT_EQ(nvmap("").missing, "meminfo: it has no NvMapMemUsed");
+  for (const char* line : {"NvMapMemUsed: 7 MB\n", "NvMapMemUsed: 7\n", "NvMapMemUsed: -7 kB\n",
+                           "NvMapMemUsed: 1e16 kB\n", "NvMapMemUsed: much kB\n"})
+    EXPECT_EQ(nvmap(line).missing, "meminfo: NvMapMemUsed is no size in kB") << line;
+  board.write("proc/meminfo", "NvMapMemUsed: 7 kB\n");
+  EXPECT_EQ(board.state().carveout_bytes.missing, "meminfo: it has no MemTotal");
+  board.remove("proc/meminfo");
+  for (const Reading<int64_t>& one : {board.state().nvmap_bytes, board.state().carveout_bytes})
+    EXPECT_EQ(one.missing, "meminfo: No such file or directory");
 }
 
-/// What may be done to a file.
-struct Mutation {
-  const char* name;
-  std::function<void(FakeBoard&, const std::string& file, const std::string& text)> apply;
-};
-
-const Mutation kMutations[] = {
-    {"missing", [](FakeBoard& board, const std::string& file, auto&) { board.remove(file); }},
-    {"empty", [](FakeBoard& board, const std::string& file, auto&) { board.write(file, ""); }},
-    {"refused", [](FakeBoard& board, const std::string& file, auto&) { board.refuse(file); }},
-    {"forbidden", [](FakeBoard& board, const std::string& file, auto&) { board.forbid(file); }},
-    {"garbage", [](FakeBoard& board, const std::string& file,
-                   auto&) { board.write(file, "\x7f\x01 garbage\n"); }},
-    {"in another unit",  // a million times as much, or as little
-     [](FakeBoard& board, const std::string& file, const std::string& text) {
-       board.write(file, text.size() > 7 ? text.substr(0, text.size() - 7) + "\n"
-                                         : text.substr(0, text.size() - 1) + "000000\n");
-     }},
-};
-
-/// The files of a board that hold one number, of which most are missing before anything is done.
-std::vector<std::string> number_files(const FakeBoard& board) {
-  std::vector<std::string> files;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(board.path()))
-    if (entry.is_regular_file() &&
-        parse_value(
-            FakeBoard::text_of(entry.path()).substr(0, FakeBoard::text_of(entry.path()).find('\n')))
-            .value)
-      files.push_back(std::filesystem::relative(entry.path(), board.path()).string());
-  return files;
-}
-
-// A file in which something is wrong costs the values that come from it. Each has a reason; no
-// other value changes, and none becomes 0.
-TEST(Board, ABrokenFileCostsItsValuesAndChangesNone) {
-  size_t costs = 0, tried = 0;
-  for (const auto& [name, jetpack] : {std::pair{"nx16", 6}, {"thor", 7}}) {
-    FakeBoard board(name, jetpack);
-    const BoardFacts before = facts(read(board));
-    for (const std::string& file : number_files(board)) {
-      // Clocks of other devices, and what only lowers the cap of the memory
-      if (file.find(".vic") != file.npos || file.find("gpu-nvd") != file.npos ||
-          file.find("pwm") != file.npos || file.find("ucsi") != file.npos ||
-          file.find("nvpmodel_clk_cap") != file.npos)
-        continue;
-      const std::string text = FakeBoard::text_of(board.path() / file);
-      for (const Mutation& mutation : kMutations) {
-        const bool flag = text.size() < 4;  // 0, 1 and counts have no unit
-        if (std::string(mutation.name) == "in another unit" && flag) continue;
-        SCOPED_TRACE(fmt::format("{} of {} is {}", file, name, mutation.name));
-        mutation.apply(board, file, text);
-        BoardFacts after;
-        {
-          const Unprivileged nobody;
-          after = facts(read(board));
-        }
-        for (const auto& [key, value] : after.known) {
-          const auto was = before.known.find(key);
-          ASSERT_TRUE(was != before.known.end()) << key << " came from nothing";
-          EXPECT_EQ(value, was->second) << key;
-        }
-        for (const auto& [key, reason] : after.missing) EXPECT_NE(reason, "") << key;
-        costs += after.missing.size() > before.missing.size();
-        ++tried;
-        board.remove(file);
-        board.write(file, text);
-      }
-    }
-  }
-  EXPECT_GT(tried, 500u);
-  EXPECT_GT(costs, 0.9 * double(tried)) << "what is read of a board comes from its files";
+TEST(Board, CpusOfOtherGovernorsAreNamedTogether) {
+  const FakeBoard board("agx64", 6);
+  board.write("sys/devices/system/cpu/cpu3/cpufreq/scaling_governor", "performance\n");
+  EXPECT_EQ(board.state().cpu_governor.value, "performance schedutil");
+  board.remove("sys/devices/system/cpu/cpu3/cpufreq/scaling_governor");
+  EXPECT_EQ(board.state().cpu_governor.missing, "scaling_governor: No such file or directory");
 }
 
 }  // namespace

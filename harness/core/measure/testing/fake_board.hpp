@@ -3,7 +3,7 @@
 //   FakeBoard board("nx16", 6);  // under JetPack 6
 //   board.write("etc/nvpmodel.conf", "");
 //   board.refuse("sys/class/thermal/thermal_zone2/temp");
-//   read_board(board.path());
+//   EXPECT_EQ(board.state().mode.value, 0);
 //
 // A description has one file a line: `path = text`, where \0 is a NUL; a text without one gets a
 // newline at its end. Several lines of one path are lines of one file. `{0-7}` in a path stands for
@@ -23,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "core/measure/machine/board.hpp"
 #include "core/measure/testing/fake_root.hpp"
 
 #ifndef ATTEST_SOURCE_DIR
@@ -72,6 +73,7 @@ class FakeBoard : public FakeRoot {
     for (const int descriptor : open_) close(descriptor);
   }
 
+  BoardState state() const { return read_board(path()).value(); }
   static std::string text_of(const std::filesystem::path& file) {
     std::ifstream in(file, std::ios::binary);
     return std::string((std::istreambuf_iterator<char>(in)), {});
