@@ -80,7 +80,7 @@ class SoftmaxKernel {
     float top = kHidden, total = 0;                // of the part at hand
     float lse = kHidden;                           // of the parts merged so far
     float merged_top = kHidden, merged_total = 0;  // the same, where they are not merged by it
-    bool any = false;                              // sees a key
+    bool any = false;  // sees a key, even if its logit overflows to -inf in a coarse dtype
     std::vector<Wild> wild;
   };
 
@@ -210,6 +210,7 @@ class SoftmaxKernel {
     std::fill(s + std::clamp(row.end, first, last), s + last, kHidden);
     const int64_t count = row.end - row.begin;
     if (count == 0) return;
+    row.any = !a_.has_pair_terms();
     float* seen = s + row.begin;
     const float cap = a_.p.softcap;
     to_logits(seen, count, m_.folds_scale ? 1 : a_.p.softmax_scale, nullptr, m_.computes.score);
@@ -220,6 +221,7 @@ class SoftmaxKernel {
     if (a_.has_pair_terms()) {
       for (int64_t n = 0; n < count; ++n)
         x_.addend[n] = a_.pair_term(b, h, i, place(row.begin + n));
+      row.any = std::any_of(x_.addend, x_.addend + count, [](float x) { return x != kHidden; });
       to_logits(seen, count, 1, x_.addend, m_.computes.score);
     }
     if (a_.p.top_k > 0) top_k::keep(a_.p, seen, count, visible_, m_.reversed);
@@ -244,7 +246,6 @@ class SoftmaxKernel {
   /// before it shrinks.
   float raise_top(Row& row, const float* s, int64_t count) const {
     const float most = largest(s, count), old = row.top;
-    row.any |= most != kHidden;
     row.top = most != most ? most : std::max(old, most);  // a NaN is not lost
     if (row.top == old || old == kHidden) return 1;
     const float keep = exponential(old - row.top);

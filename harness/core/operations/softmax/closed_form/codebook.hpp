@@ -152,6 +152,8 @@ class Codebook {
  private:
   Codebook(const Codebook&) = delete;  // levels_ refers to geometry_
   void deal_asks(const Problem& problem);
+  /// The largest slope of ALiBi with which some key of every row stays above -kHighBias.
+  double steepest_slope() const;
   void raise_bias(const Tensor& bias) const;
   void raise_bias_row(const Tensor& bias, int64_t at, const BiasRow& row) const;
   void note_seen();

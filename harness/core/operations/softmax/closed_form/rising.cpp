@@ -42,7 +42,7 @@ constexpr uint64_t kTries = 64;  // of a direction
 constexpr double kOwnLeads[] = {104, 16, 10, 20, 72, 8, 30, 14, 12, 18, 40, 1};
 constexpr double kSlopes[] = {104,       16, 10,         20, 72.0 / 16,  8,  72.0 / 32, 14,
                               72.0 / 64, 12, 72.0 / 128, 18, 72.0 / 256, 40, 1.0 / 16,  1.0 / 128};
-constexpr double kHighBias = 30720;      // every dtype holds it
+constexpr double kHighBias = 30720;      // every dtype holds it, and a score beside it
 constexpr double kFaintSlope = 0x1p-10;  // of ALiBi beside leads in BIAS
 enum RisingStream : uint64_t { kAsks = 50, kDirections };
 
@@ -323,6 +323,19 @@ void Codebook::raise_bias(const Tensor& bias) const {
   }
 }
 
+// Of more queries than keys, the last see no key at their own position. All of their logits would
+// be -inf to a kernel that keeps scores in f16.
+double Codebook::steepest_slope() const {
+  int64_t farthest = 1;
+  for (int64_t b = 0; b < geometry_.batch(); ++b)
+    for (int64_t i = 0; i < geometry_.length_q(b); ++i) {
+      const Interval keys = geometry_.keys(b, i);
+      const int64_t at = geometry_.diagonal(b, i);
+      if (keys.size() > 0) farthest = std::max({farthest, keys.begin - at, at - keys.end + 1});
+    }
+  return kHighBias / double(farthest);
+}
+
 void Codebook::raise_term(const Tensors& tensors) const {
   const Tensor &slopes = tensors[ATTEST_ALIBI_SLOPES], &rel_bias = tensors[ATTEST_REL_BIAS];
   if (term_ == ATTEST_BIAS) raise_bias(tensors[ATTEST_BIAS]);
@@ -336,12 +349,15 @@ void Codebook::raise_term(const Tensors& tensors) const {
   }
   if (!slopes) return;
   const TensorSpec& spec = slopes.spec;
+  const double steepest = steepest_slope();
   for (int64_t at = 0; at < row_count(spec, 2); ++at) {
     const int64_t element = row_offset(spec, 2, at);
-    store(slopes.data, spec.dtype, element,
-          term_ != ATTEST_ALIBI_SLOPES
-              ? load(slopes.data, spec.dtype, element) * kFaintSlope
-              : kSlopes[size_t(at + (round_ - 1) * row_count(spec, 2)) % std::size(kSlopes)]);
+    store(
+        slopes.data, spec.dtype, element,
+        term_ != ATTEST_ALIBI_SLOPES
+            ? load(slopes.data, spec.dtype, element) * kFaintSlope
+            : std::min(kSlopes[size_t(at + (round_ - 1) * row_count(spec, 2)) % std::size(kSlopes)],
+                       steepest));
   }
 }
 

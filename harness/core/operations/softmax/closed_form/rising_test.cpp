@@ -205,6 +205,23 @@ TEST(RisingFill, StairsRiseAtEveryMarkBelowASoftcap) {
   }
 }
 
+// The last rows see no key at their own position. A kernel that keeps scores in f16 would see none
+// at all if slopes were as steep as elsewhere.
+TEST(RisingFill, SlopesLeaveEveryRowAKeyThatF16Holds) {
+  const Case c(ATTEST_F32, {"rising_2", 11},
+               [](Params& p) {
+                 p.num_heads = 2;
+                 p.seq_len_q = 3649;
+                 p.seq_len_kv = 72;
+                 p.head_dim = 16;
+                 p.softcap = 3;
+                 p.window_right = 0;
+               },
+               {ATTEST_ALIBI_SLOPES, ATTEST_LSE});
+  for (const auto& [row, lse] : Expectations(*c.golden(), {}, ATTEST_LSE).value)
+    EXPECT_GT(lse[0], -32768) << row;
+}
+
 bool passes(const char* fill, int64_t tokens, const Kernel& kernel) {
   const Case c(ATTEST_F16, {fill, 11}, [&](Params& p) {
     p.seq_len_q = 256;
