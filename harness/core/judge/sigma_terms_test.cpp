@@ -523,6 +523,46 @@ std::vector<TermCase> term_cases() {
        Bug::kAddition,
        {.mixed_orders = true},
        {"top_k_close"}},
+      {T::kSwapped, "swapped_far", "f16 scores near -40,960, of which all are equal, with top_k 1",
+       in(ATTEST_F32, {{kScore, ATTEST_F16}}),
+       [] {
+         Case c = dense({.keys = 300, .row_bias = true});
+         c.problem.as<Params>().top_k = 1;
+         finish_problem(c.problem);
+         edit(c, ATTEST_BIAS, [](int64_t, int64_t, double) { return -40960; });
+         edit(c, ATTEST_V, [](int64_t, int64_t, double x) { return 1e-3 * x; });
+         return c;
+       },
+       Bug::kAddition},
+      {T::kSwapped,
+       "swapped_ties",
+       "f16 scores of which those at the edge are equal, and all of them count",
+       in(ATTEST_F32, {{kScore, ATTEST_F16}}),
+       [] {
+         Case c = dense({.keys = 4099, .lse = true});
+         c.problem.as<Params>().top_k = 1902;
+         c.problem.as<Params>().top_k_ties = ATTEST_TOP_K_ALL_TIES;
+         finish_problem(c.problem);
+         softmax_operation().fill(c.problem, {"top_k_close", 1}, c.tensors, false);
+         return c;
+       },
+       Bug::kLse,
+       {},
+       {"top_k_close"}},
+      {T::kFewScores,
+       "few_scores",
+       "f16 scores of 16 levels, all of which are 1e-4 of a level beside a number of f16",
+       in(ATTEST_F16, {{kScore, ATTEST_F16}}),
+       [] {
+         Case c = dense({.keys = 4099, .dtype = ATTEST_F16, .lse = true});
+         c.problem.as<Params>().top_k = 2000;
+         finish_problem(c.problem);
+         softmax_operation().fill(c.problem, {"top_k_levels", 1}, c.tensors, false);
+         return c;
+       },
+       Bug::kLse,
+       {},
+       {"top_k_levels"}},
       {T::kWeighsByLse, "weighs_by_lse", "p = exp(s - lse) with an lse of 400",
        in(ATTEST_F32, {}, ATTEST_WEIGHS_BY_LSE, 16),
        [] {

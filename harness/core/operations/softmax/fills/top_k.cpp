@@ -125,12 +125,14 @@ void write_top_k(const Problem& problem, const Fill& fill, const Tensors& tensor
 }
 
 // ALiBi and shift_bias may bring keys of different levels to logits that are equal by chance.
+// Scores are of few levels all the same.
 std::unique_ptr<Golden> top_k_golden(const Problem& problem, const Fill& fill,
                                      const Tensors& tensors) {
   const bool has_levels = fill.name != kCloseName;
   return golden_of(problem, tensors,
                    {.ties_hold = has_levels && !problem.has(ATTEST_ALIBI_SLOPES) &&
-                                 problem.as<Params>().shift_bias == 0});
+                                 problem.as<Params>().shift_bias == 0,
+                    .few_scores = has_levels});
 }
 
 }  // namespace attest::core

@@ -36,6 +36,7 @@ class SoftmaxGolden final : public Golden {
       : vectors_(known.vectors),
         values_may_follow_(known.values_may_follow),
         ties_hold_(known.ties_hold),
+        few_scores_(known.few_scores),
         problem_(problem),
         tensors_(tensors),
         params_(problem_.as<attest_softmax_params>()),
@@ -181,6 +182,7 @@ class SoftmaxGolden final : public Golden {
     if (vectors_ != KnownInputs::Vectors::kAny)
       model.take_few_codes(vectors_ == KnownInputs::Vectors::kHuge);
     if (values_may_follow_) model.take_any_values();
+    if (few_scores_) model.take_few_scores();
     return model;
   }
 
@@ -212,7 +214,7 @@ class SoftmaxGolden final : public Golden {
   }
 
   const KnownInputs::Vectors vectors_;
-  const bool values_may_follow_, ties_hold_;
+  const bool values_may_follow_, ties_hold_, few_scores_;
   const Problem problem_;
   const Tensors tensors_;
   const attest_softmax_params& params_;

@@ -181,7 +181,8 @@ LseSums lse_sums(const RowScores& row, const RowSums& sums, const SharedTerms& t
           .rescales = std::sqrt(std::max(sums.rises, 1.0)),
           .coherent = terms.coherent,
           .stalled = weights.small,
-          .at_cap = sums.at_cap};
+          .at_cap = sums.at_cap,
+          .sizes = sums.sizes};
 }
 
 // A row that sees no key is 0.
@@ -232,7 +233,7 @@ void finish_row(const RowScores& row, const RowSums& sums, const SigmaModel& mod
   if (terms.score_error > 0) lse_sigma = std::hypot(lse_sigma, 2 * terms.score_error);
   for (int64_t d = 0; sums.swapped && d < dim_v; ++d)
     sigma[d] = std::hypot(sigma[d], model.swapped * std::sqrt(sums.swapped[d]));
-  lse_sigma = std::hypot(lse_sigma, model.swapped * sums.swapped_lse / 2);
+  lse_sigma = std::hypot(lse_sigma, model.swapped * sums.swapped_lse);
   if (results.reach)
     results.reach[r] = largest_finite_of(sums.reach, dim_v, largest_finite_of(sums.pv, dim_v, 0));
 }

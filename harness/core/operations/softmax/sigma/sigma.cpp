@@ -186,6 +186,10 @@ double SigmaModel::stalled_square(double lost_sum) const {
 
 bool SigmaModel::has_common_addends() const { return u_s > kUnit; }
 
+void SigmaModel::take_few_scores() {
+  if (u_s > kUnit) few_scores = factor(SigmaTerm::kFewScores) * u_s;
+}
+
 // The keys at the cap move against the others, as far as the output shows: by up to the error times
 // o where their values are 0, or those of the others.
 double SigmaModel::cap_variance(const ElementSums& sums) const {
@@ -237,12 +241,13 @@ double SigmaModel::lse_sigma(const LseSums& sums, int64_t keys) const {
   // The query's rounding is common to all keys; by Jensen's inequality it moves the lse by at most
   // the root of sum p B^2. An exp of a low-degree polynomial may lean to one side.
   const double together = query * query * u_qk * u_qk * sums.square / 3;
-  const double biased = scale_bias * sums.mean_dot, capped = cap_error * sums.at_cap;
+  const double biased = scale_bias * sums.mean_dot, capped = cap_error * sums.at_cap,
+               levels = few_scores * sums.sizes;
   // An exp may lean to one side: that of the keys, what they are rescaled by, what merges parts.
   const double exps = exp_error + rescale * (1 + sums.rescales);
   return std::sqrt(output * output + biased * biased + normaliser * normaliser * sums.rounding +
-                   cut_sum * cut_sum + exps * exps + capped * capped + sums.score +
-                   stalled_square(sums.stalled) * 4 * kUsualScore * kUsualScore +
+                   cut_sum * cut_sum + exps * exps + capped * capped + levels * levels +
+                   sums.score + stalled_square(sums.stalled) * 4 * kUsualScore * kUsualScore +
                    common_variance(sums.common) + together + sums.coherent +
                    u_acc * u_acc * chain(keys) / 3);
 }

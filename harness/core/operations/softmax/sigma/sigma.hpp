@@ -57,6 +57,7 @@ enum class SigmaTerm {
   kCutSteps,         // truncated p below the smallest normal number all lose half a step
   kSharedRoundings,  // of a query, of nearly equal keys and values, where values follow from keys
   kSwapped,          // keys near the edge of top_k that a rounded score moves across it
+  kFewScores,        // of the lse: coarse scores that take few values round alike
   kCount
 };
 
@@ -109,6 +110,7 @@ struct LseSums {
                         // SigmaModel::coherent_variance
   double stalled = 0;   // ElementSums::stalled
   double at_cap = 0;    // ElementSums::at_cap
+  double sizes = 0;     // sum p |score|, of all steps of a score; if SigmaModel::few_scores
 };
 
 struct SigmaModel {
@@ -143,7 +145,8 @@ struct SigmaModel {
   double normaliser;     // of the lse: 1 if the normaliser sums the rounded probabilities; else 0
   double cap_error = 0;  // rounding of the cap as a coarse score; 0: no cap, or float32 scores
   double slope_at_cap = -1;  // see is_at_cap; below 0: no score is
-  double cut_sum;  // of the lse: roundoff of summed probabilities that are truncated; else 0
+  double cut_sum;         // of the lse: roundoff of summed probabilities that are truncated; else 0
+  double few_scores = 0;  // of the lse: roundoff of scores, after take_few_scores; else 0
   // Factors of terms without their own roundoff. Always 1, except in tests.
   double grown, own_order, query, shared, reach, alike, absorbed, stalled, again, blocks, parts,
       lost, underflow, common, few_steps, average, swapped;
@@ -204,6 +207,11 @@ struct SigmaModel {
     few_codes = true;
     large_scores = large;
   }
+  /// To be called for inputs whose scores take few values. Coarse scores that are equal round
+  /// alike, whether or not their keys are equal. All of them may round to one side: a query that
+  /// was itself rounded brings every score as near to a number of the scores' dtype. So the lse
+  /// errs by up to u_s sum p |s|, which is reached where each error is the largest.
+  void take_few_scores();
   /// Up to these errors of scores exp(x) - 1 is nearly x: to 13 % where the scores of some rows are
   /// large, to 2.5 % where those of all rows are.
   static constexpr double kLinear = 0.25, kLinearIfLarge = 0.05;

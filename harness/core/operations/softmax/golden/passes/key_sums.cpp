@@ -143,6 +143,7 @@ RowSums KeySums::row(int64_t row) const {
           .common = of_row.common,
           .at_cap = of_row.at_cap,
           .mean_dot = of_row.mean_dot,
+          .sizes = of_row.sizes,
           .too_large = of_row.too_large};
 }
 

@@ -157,12 +157,14 @@ TEST(KeySums, StartAtZero) {
   KeySumsTrial trial;
   trial.sums.pv.row(kTaskRows - 1)[0] = 1;
   trial.sums.unsure2.row(0)[3] = 1;
-  trial.sums.scalars[3] = {.weights = {.p2 = 1}, .repeated = 2, .common = 3, .mean_dot = 4};
+  trial.sums.scalars[3] = {
+      .weights = {.p2 = 1}, .repeated = 2, .common = 3, .mean_dot = 4, .sizes = 5};
   const RowSums row = trial.sums.row(3);
   EXPECT_EQ(row.weights.p2, 1);
   EXPECT_EQ(row.repeated, 2);
   EXPECT_EQ(row.common, 3);
   EXPECT_EQ(row.mean_dot, 4);
+  EXPECT_EQ(row.sizes, 5);
   trial.sums.clear();
   EXPECT_EQ(trial.sums.row(kTaskRows - 1).pv[0], 0);
   EXPECT_EQ(trial.sums.row(0).unsure2[3], 0);

@@ -68,4 +68,15 @@ void add_mean_dot(const TileScores& scores, const TileWeights& weights, int64_t 
   sum = total;
 }
 
+void add_sizes(const TileScores& scores, const TileWeights& weights, int64_t r, int64_t keys,
+               double& sum) {
+  const double *p = weights.probabilities.row(r), *score = scores.scores.row(r);
+  const double* staged_square = scores.staged() ? scores.staged_squares.row(r) : nullptr;
+  double total = sum;
+  for (int64_t key = 0; key < keys; ++key)
+    if (score[key] != kHidden)
+      total += p[key] * (staged_square ? std::sqrt(staged_square[key]) : std::fabs(score[key]));
+  sum = total;
+}
+
 }  // namespace attest::core::passes

@@ -63,12 +63,17 @@ TEST(TileWeights, SumsForTheLseAddUp) {
     WeightsTrial trial(staged ? 1 : 0);
     trial.find();
     const double p[] = {std::exp(-1), 0, std::exp(-5), std::exp(-1.5)};
-    double common = 100, mean_dot = 200;
+    double common = 100, mean_dot = 200, sizes = 300;
     add_common(trial.scores, trial.weights, kWeightRow, kWeightKeys, common);
     add_mean_dot(trial.scores, trial.weights, kWeightRow, kWeightKeys, mean_dot);
+    add_sizes(trial.scores, trial.weights, kWeightRow, kWeightKeys, sizes);
     EXPECT_NEAR(common, 100 + p[0] * 1 + p[2] * 4 + p[3] * 16, 1e-13);
     EXPECT_NEAR(mean_dot,
                 200 + (staged ? p[0] * 8 + p[2] * 10 + p[3] * 6 : p[0] * 1 + p[2] * 3 + p[3] * 0.5),
+                1e-13);
+    EXPECT_NEAR(sizes,
+                300 + (staged ? p[0] * std::sqrt(11) + p[2] * std::sqrt(17) + p[3] * std::sqrt(19)
+                              : p[0] * 1 + p[2] * 3 + p[3] * 0.5),
                 1e-13);
   }
 }

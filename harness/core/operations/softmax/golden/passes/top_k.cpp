@@ -10,6 +10,8 @@ namespace {
 
 constexpr size_t kSpare = 256;  // candidates beyond 2 top_k that are kept before a selection
 constexpr int kIn = 0, kOut = 1;
+// Where swaps may leave less of a row's weight, p no longer says what a key weighs after them.
+constexpr double kLeastRest = 0.5;
 
 }  // namespace
 
@@ -139,8 +141,15 @@ void TopKSwaps::write(int64_t row, RowSums& sums) {
   sums.swapped = nullptr;
   sums.swapped_lse = 0;
   if (going + coming == 0) return;
+  const double swaps = std::min(going, coming);
+  // The largest p of those that go, and the least of those that come
+  const double most = swaps > 0 ? std::exp(in.most - scores.lse) : 0,
+               least = swaps > 0 ? std::exp(out.least - scores.lse) : 0;
   const double gone = in.keys > 0 ? in.p * beyond / in.keys : 0;  // without another one coming
-  const double rest = std::max(1 - gone, 1 / double(scores.keys));
+  // What is left of all weight
+  const double rest = std::max(1 - gone, 1 / double(scores.keys)),
+               rest_of_swaps = 1 - std::min(in.p, swaps * most) + swaps * least;
+  const bool any_average = rest_of_swaps < kLeastRest;
   const double share_in = in.keys > 0 ? going / in.keys : 0,
                share_out = out.keys > 0 ? coming / out.keys : 0;
   const double one_sign =
@@ -153,14 +162,14 @@ void TopKSwaps::write(int64_t row, RowSums& sums) {
     };
     const double of_in = square(kIn, in), of_out = square(kOut, out);
     swapped_[size_t(d)] =
-        (share_in * of_in + share_out * of_out + one_sign * (of_in + of_out)) / (rest * rest);
+        any_average ? std::pow(model_->any_average_of(sums.largest_v), 2)
+                    : (share_in * of_in + share_out * of_out + one_sign * (of_in + of_out)) /
+                          std::pow(rest * rest_of_swaps, 2);
   }
   sums.swapped = swapped_.data();
-  const double swaps = std::min(going, coming);
-  const double apart =
-      swaps > 0 ? swaps * (std::exp(in.most - scores.lse) - std::exp(out.least - scores.lse)) : 0;
+  // Swaps go either way. Of ties that rounding makes, all keys come in every row.
   const double resized = all_ties_ ? std::max(out.p, -std::log(rest)) : 0;
-  sums.swapped_lse = apart + resized;
+  sums.swapped_lse = swaps * (most - least) / 2 + resized;
 }
 
 }  // namespace attest::core::passes

@@ -60,6 +60,10 @@ void hide_below(const TopKEdge& edge, const KeyBlock& block, double* logits);
 /// of all near keys, on either side. Values that follow from their keys may all have one sign: the
 /// sum is then at most sqrt(2 n) times the root of the sum of the squares, which has to lie within
 /// the gate. A row without near keys on both sides of the edge has no such term.
+///
+/// Coarse scores far from 0 may err by so much that a key comes whose p is far smaller than that of
+/// the one that goes. The normaliser shrinks by the difference. Where half of it or more may be
+/// lost, the row only has to be an average of values.
 class TopKSwaps {
  public:
   TopKSwaps(const attest_softmax_params& params, const BlockShape& shape);
@@ -72,7 +76,8 @@ class TopKSwaps {
   /// Adds the near keys of a block. `logits` is what TileScores::find_with_errors wrote, before
   /// hide_below() hides the keys that do not count.
   void add(const TileScores& logits, const Values& values, const KeyBlock& block, const Tile& tile);
-  /// Writes RowSums::swapped, [head_dim_v], and RowSums::swapped_lse of a row.
+  /// Writes RowSums::swapped, [head_dim_v], and RowSums::swapped_lse of a row, whose largest_v is
+  /// known.
   void write(int64_t row, RowSums& sums);
   /// The memory of one object, in bytes.
   static int64_t bytes(const BlockShape& shape);
