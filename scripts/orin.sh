@@ -12,7 +12,8 @@
 # GPU and CPUs share one memory, and where it runs out the system ends the desktop first. attest
 # gets what is free but for a reserve of 1 GiB, or an eighth of the memory if that is more.
 # harness/guide/orin.md says what a board needs before.
-# FOLDER gets log.txt, a results file for each step, report.html and report.md.
+# FOLDER gets log.txt with all that is said, a results file for each step, report.html and
+# report.md.
 # Exit codes: 0; 1 if something failed, and it is named; 3 if time was over before all was done; 4
 # if this is no board that attest can work on, or the build fails, and what helps is said; 64 for
 # wrong arguments.
@@ -138,66 +139,61 @@ build() {
     stop "the build failed: it says above why"
 }
 
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-declare -A parts=([conformance]=15 [vit]=20 [bev]=20 [lidar]=25 [energy]=15 [report]=5)
-add_parts "${steps[@]}"
-usable_mib=0 architecture=
-look_at_board
-mkdir -p "$out" 2>"$work/said" && [[ -w $out ]] || {
-  echo "orin.sh: -o $out: is no folder that can be written to: $(<"$work/said")" >&2
-  exit 64
-}
-if [[ -n $bundle ]]; then
+# Unpacks the bundle into a fresh folder, since attest loads all plugins that it finds.
+unpack() {
   root=$out.bundle
   [[ ! -e $root || -e $root/bin/attest ]] || stop "$root is there and is no bundle: take another -o"
-  # Into a fresh folder, since attest loads all plugins that it finds.
   rm -rf "$root.new"
   mkdir "$root.new"
   tar xzf "$bundle" -C "$root.new" --strip-components=1 || stop "$bundle cannot be unpacked"
   [[ -e $root.new/bin/attest ]] || stop "$bundle is no bundle: it has no FOLDER/bin/attest"
   rm -rf "$root"
   mv "$root.new" "$root"
-fi
-# A runtime of CUDA 13 wants a driver of CUDA 13, which JetPack 6 has not.
-if [[ $(cat "$root/cuda" 2>/dev/null) == 1[3-9].* && $jetson_release == 36 ]]; then
-  stop "this bundle has CUDA $(<"$root/cuda"), for JetPack 7.2, and JetPack 6 has CUDA 12: take a" \
-    "source tree there, and call scripts/orin.sh in it"
-fi
-attest=$root/bin/attest
-if [[ ! -e $attest ]]; then
-  attest=$root/build/aarch64-native/bin/attest
-  build
-fi
-timeout 30 "$attest" --version >/dev/null 2>&1 ||
-  stop "$attest does not run here ($(uname -m)): a bundle has to be built for aarch64, and for a" \
-    "glibc that is not newer than this one; or build in a source tree: scripts/orin.sh"
+}
 
-# A case may take this, and what the worker takes besides its tensors may be as much again. A second
-# call has to give attest the same limit, though a little less may be free then.
-limit_mib=$((usable_mib * 3 / 8))
-if [[ -e $out/memory ]]; then
-  limit_mib=$(<"$out/memory")
-  [[ $limit_mib =~ ^[1-9][0-9]{0,8}$ ]] ||
-    stop "$out/memory has no number of MiB: begin anew with another folder (-o)"
-  ((limit_mib <= usable_mib / 2)) ||
-    stop "the call before this one gave attest $limit_mib MiB for a case, and now it may have" \
-      "$((usable_mib / 2)): end what takes memory, or begin anew with another folder (-o)"
-fi
-echo "$limit_mib" >"$out/memory"
+# Builds attest if this is no bundle, sees that it runs, and looks at what it has.
+prepare_attest() {
+  # A runtime of CUDA 13 wants a driver of CUDA 13, which JetPack 6 has not.
+  if [[ $(cat "$root/cuda" 2>/dev/null) == 1[3-9].* && $jetson_release == 36 ]]; then
+    stop "this bundle has CUDA $(<"$root/cuda"), for JetPack 7.2, and JetPack 6 has CUDA 12: take" \
+      "a source tree there, and call scripts/orin.sh in it"
+  fi
+  attest=$root/bin/attest
+  if [[ ! -e $attest ]]; then
+    attest=$root/build/aarch64-native/bin/attest
+    build
+  fi
+  timeout 30 "$attest" --version >/dev/null 2>&1 ||
+    stop "$attest does not run here ($(uname -m)): a bundle has to be built for aarch64, and for" \
+      "a glibc that is not newer than this one; or build in a source tree: scripts/orin.sh"
+  local name has needed
+  # What a build for a board has to have, and all that this one has, but for libraries of others.
+  needed=(naive naive_deformable naive_backward flash_cpu window_cpu linear_cpu deformable_cpu
+    flash_backward_cpu "${cuda_implementations[@]}")
+  has=$("$attest" list 2>/dev/null | sed -n 's/^\([a-z][a-z0-9_]*\) .*/\1/p' || true)
+  own=$(grep -vxF "$(printf '%s\n' "${libraries[@]}")" <<<"$has" | paste -sd, || true)
+  for name in "${needed[@]}"; do
+    grep -qxF "$name" <<<"$has" || failed+=("$attest has no $name: attest list says what it has")
+  done
+  write_rules
+  timed=$(present flash_cuda,window_cuda,linear_cuda,cudnn_cuda,flash_cpu,window_cpu,linear_cpu)
+}
 
-libraries=("${cuda_libraries[@]}")
-# What a build for a board has to have, and all that this one has, but for libraries of others.
-needed=(naive naive_deformable naive_backward flash_cpu window_cpu linear_cpu deformable_cpu
-  flash_backward_cpu "${cuda_implementations[@]}")
-has=$("$attest" list 2>/dev/null | sed -n 's/^\([a-z][a-z0-9_]*\) .*/\1/p' || true)
-own=$(grep -vxF "$(printf '%s\n' "${libraries[@]}")" <<<"$has" | paste -sd, || true)
-for name in "${needed[@]}"; do
-  grep -qxF "$name" <<<"$has" || failed+=("$attest has no $name: attest list says what it has")
-done
-write_rules
-timed=$(present flash_cuda,window_cuda,linear_cuda,cudnn_cuda,flash_cpu,window_cpu,linear_cpu)
-lacks=() again='; the same call again goes on'
+# Sets what a case may take; the worker may take as much again besides its tensors. A second call
+# has to give attest the same limit, though a little less may be free then.
+limit_memory() {
+  limit_mib=$((usable_mib * 3 / 8))
+  if [[ -e $out/memory ]]; then
+    limit_mib=$(<"$out/memory")
+    [[ $limit_mib =~ ^[1-9][0-9]{0,8}$ ]] ||
+      stop "$out/memory has no number of MiB: begin anew with another folder (-o)"
+    ((limit_mib <= usable_mib / 2)) ||
+      stop "the call before this one gave attest $limit_mib MiB for a case, and now it may have" \
+        "$((usable_mib / 2)): end what takes memory, or begin anew with another folder (-o)"
+  fi
+  echo "$limit_mib" >"$out/memory"
+  echo "attest may take $limit_mib MiB for a case"
+}
 
 # What the doctor does not find, and what helps. No Jetson has NVML.
 look_at_machine() {
@@ -263,8 +259,10 @@ report() {
 
 main() {
   local name
+  limit_memory
+  if [[ $bundle ]]; then unpack; fi
+  prepare_attest
   look_at_machine
-  echo "attest may take $limit_mib MiB for a case"
   for name in "${steps[@]}"; do "$name"; done
   if ((${#lacks[@]})); then printf 'lacks: %s\n' "${lacks[@]}"; fi
   if ((${#failed[@]})); then printf 'failed: %s\n' "${failed[@]}"; fi
@@ -274,5 +272,16 @@ main() {
   if ((${#failed[@]})); then return 1; fi
   if ((${#unfinished[@]})); then return 3; fi
   echo "no failures in: ${steps[*]}; results in $out"
+}
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+declare -A parts=([conformance]=15 [vit]=20 [bev]=20 [lidar]=25 [energy]=15 [report]=5)
+add_parts "${steps[@]}"
+libraries=("${cuda_libraries[@]}") lacks=() again='; the same call again goes on'
+look_at_board
+mkdir -p "$out" 2>"$work/said" && [[ -w $out ]] || {
+  echo "orin.sh: -o $out: is no folder that can be written to: $(<"$work/said")" >&2
+  exit 64
 }
 main 2>&1 | tee -a "$out/log.txt"

@@ -35,8 +35,8 @@ left() {
   echo $((rest < 1 ? 1 : rest))
 }
 
-# is_seconds TEXT: whether it is a number of seconds that a script may take.
-is_seconds() { [[ $1 =~ ^[1-9][0-9]*$ ]]; }
+# is_seconds TEXT: whether it is a number of seconds that a script may take, of 7 digits at most.
+is_seconds() { [[ $1 =~ ^[1-9][0-9]{0,6}$ ]]; }
 
 # jetpack_is_old: whether the machine is a Jetson with a JetPack that attest does not support. It
 # says why, and what would be needed. Sets jetson_release, such as 36; nothing where it is not

@@ -1,5 +1,5 @@
 // Runs on made-up boards: the header and the records of a results file, a power mode that changes
-// while a case is timed, and clocks that have to be locked. No board has been seen.
+// while a case is timed, clocks that have to be locked, and baselines of CI. No board has been seen.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -103,6 +103,15 @@ TEST_F(OnBoard, TimesOfTwoModesAreNeverCompared) {
   }
   EXPECT_THAT(attest("compare --floor 5 maxn.jsonl maxn.jsonl").text,
               Not(HasSubstr("other-power-mode")));
+}
+
+TEST_F(OnBoard, BaselinesAreKeptByBoardAndMode) {
+  const auto kind = [&] {
+    return testing::run_shell(folder_, "bash " ATTEST_SOURCE_DIR "/reports/ci/machine.sh").text;
+  };
+  EXPECT_THAT(kind(), ::testing::MatchesRegex("NVIDIA-Jetson-Orin-NX.*-mode-0-[0-9]+\n"));
+  board_.write("var/lib/nvpmodel/status", "pmode:0002\n");
+  EXPECT_THAT(kind(), HasSubstr("-mode-2-"));
 }
 
 TEST_F(OnBoard, ClocksThatAreNotLockedRefuseToStart) {
