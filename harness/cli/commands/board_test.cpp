@@ -1,5 +1,5 @@
 // Runs on made-up boards: the header and the records of a results file, a power mode that changes
-// while a case is timed, clocks that have to be locked, and baselines of CI. No board has been seen.
+// while a case is timed, clocks that have to be locked, baselines of CI. No board has been seen.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
