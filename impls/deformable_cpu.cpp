@@ -8,8 +8,11 @@
 
 #include "attest.hpp"
 #include "simd/deformable.hpp"
+#include "simd/sizes.hpp"
 
 namespace {
+
+using impls::ceil_div;
 
 struct DeformableCpu {
   static constexpr attest::Info kInfo{
@@ -62,7 +65,6 @@ struct DeformableCpu {
   };
   static Plan plan(const attest_problem& problem) {
     const attest_deformable_params& p = params(problem);
-    const auto ceil_div = [](int64_t n, int64_t by) { return (n + by - 1) / by; };
     const int64_t heads = p.batch * p.num_heads,
                   wanted =
                       problem.threads == 1 ? 1 : ceil_div(kTasksOfThread * problem.threads, heads);

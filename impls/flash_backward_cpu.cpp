@@ -15,11 +15,12 @@
 
 #include "attest.hpp"
 #include "simd/backward.hpp"
+#include "simd/sizes.hpp"
 #include "simd/softmax.hpp"
 
 namespace {
 
-using impls::BackwardSlice, impls::Range;
+using impls::BackwardSlice, impls::Range, impls::ceil_div, impls::round_up;
 
 struct FlashBackwardCpu {
   static constexpr attest::Info kInfo{
@@ -49,7 +50,6 @@ struct FlashBackwardCpu {
   };
   using Turn = std::atomic<int32_t>;  // how many parts a block's dq has
 
-  static int64_t ceil(int64_t n, int64_t by) { return (n + by - 1) / by; }
   static Plan plan(const attest_problem& problem) {
     const attest_softmax_params& p = impls::softmax_params(problem);
     const impls::BackwardKernel& kernel = impls::backward_kernel();
@@ -57,13 +57,12 @@ struct FlashBackwardCpu {
     Plan work;
     work.group = p.num_heads / p.num_kv_heads;
     work.block = tiling.queries;
-    work.blocks = ceil(p.seq_len_q, work.block);
+    work.blocks = ceil_div(p.seq_len_q, work.block);
     work.tile_keys = tiling.tile_keys;
     work.kv_heads = p.batch * p.num_kv_heads;
-    const int64_t fair = ceil(p.seq_len_kv * work.kv_heads, kLeastTasks);
-    work.part =
-        std::clamp(ceil(fair, tiling.tile_keys) * tiling.tile_keys, tiling.tile_keys, tiling.keys);
-    work.parts = ceil(p.seq_len_kv, work.part);
+    const int64_t fair = ceil_div(p.seq_len_kv * work.kv_heads, kLeastTasks);
+    work.part = std::clamp(round_up(fair, tiling.tile_keys), tiling.tile_keys, tiling.keys);
+    work.parts = ceil_div(p.seq_len_kv, work.part);
     work.block_floats = kernel.block_floats(p.head_dim);
     work.scratch_bytes = kernel.scratch_bytes(p.head_dim, p.head_dim_v);
     const int64_t heads = work.kv_heads * work.group;
@@ -151,7 +150,7 @@ struct FlashBackwardCpu {
     Range parts(const BackwardSlice& s, Range queries) const {
       const Range keys = impls::window_keys(s, queries.begin, queries.end - 1, {0, p().seq_len_kv});
       if (keys.begin >= keys.end) return {0, 0};
-      return {keys.begin / work.part, ceil(keys.end, work.part)};
+      return {keys.begin / work.part, ceil_div(keys.end, work.part)};
     }
 
     /// Of block n, counted through all heads: delta, and dq = 0 where no key is seen.

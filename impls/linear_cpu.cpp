@@ -8,6 +8,7 @@
 
 #include "attest.hpp"
 #include "simd/linear.hpp"
+#include "simd/sizes.hpp"
 #include "simd/storage.hpp"
 
 namespace {
@@ -43,7 +44,7 @@ struct LinearCpu {
         std::clamp<int64_t>((p.seq_len_kv + kMinChunk - 1) / kMinChunk, 1, kMaxChunks);
     plan.chunk = ((p.seq_len_kv + chunks - 1) / chunks + tile - 1) / tile * tile;
     plan.chunks = (p.seq_len_kv + plan.chunk - 1) / plan.chunk;
-    plan.state = (impls::linear_state_floats(p.head_dim, p.head_dim_v) + 63) / 64 * 64;
+    plan.state = impls::round_up(impls::linear_state_floats(p.head_dim, p.head_dim_v), 64);
     plan.scratch_bytes = impls::linear_scratch_bytes(p.head_dim, p.head_dim_v);
     plan.workspace_bytes =
         static_cast<size_t>(p.batch * p.num_kv_heads * plan.chunks * plan.state) * 4 +

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "attest.hpp"
+#include "simd/sizes.hpp"
 #include "simd/softmax.hpp"
 #include "simd/storage.hpp"
 
@@ -15,9 +16,8 @@ namespace {
 constexpr int64_t kMaxTableTokens = 256, kMinTableWindows = 16;
 constexpr int64_t kWidestVector = 16;  // floats
 
+using impls::ceil_div, impls::round_up;
 using Tiles = impls::Float32Tiles;
-
-constexpr int64_t ceil_div(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
 struct WindowCpu {
   static constexpr attest::Info kInfo{
@@ -46,7 +46,7 @@ struct WindowCpu {
     size_t rel_bytes, place_bytes, table_bytes, list_bytes, scratch_bytes, thread_bytes,
         workspace_bytes;
   };
-  static size_t round_up(int64_t bytes) { return static_cast<size_t>(ceil_div(bytes, 256) * 256); }
+  static size_t aligned(int64_t bytes) { return static_cast<size_t>(round_up(bytes, 256)); }
   static Plan plan(const attest_problem& problem) {
     const attest_softmax_params& p = impls::softmax_params(problem);
     const bool grid = p.grid_height > 0;
@@ -61,12 +61,12 @@ struct WindowCpu {
     w.groups = ceil_div(w.window, w.group);
     if (problem.features & ATTEST_WITH_REL_BIAS)
       w.rel_size = (2 * p.window_height - 1) * (2 * p.window_width - 1);
-    w.rel_bytes = round_up(4 * w.rel_size * p.num_heads);
-    w.place_bytes = grid ? round_up(4 * w.window) : 0;
+    w.rel_bytes = aligned(4 * w.rel_size * p.num_heads);
+    w.place_bytes = grid ? aligned(4 * w.window) : 0;
     // A table of pairs is read faster than the relative bias, if several windows share it.
     if (w.rel_size > 0 && w.window <= kMaxTableTokens && p.batch * w.windows >= kMinTableWindows)
-      w.table_row = ceil_div(w.window, kWidestVector) * kWidestVector;
-    w.table_bytes = round_up(4 * p.num_heads * w.window * w.table_row);
+      w.table_row = round_up(w.window, kWidestVector);
+    w.table_bytes = aligned(4 * p.num_heads * w.window * w.table_row);
     w.list_bytes = w.place_bytes;
     w.scratch_bytes = Tiles::kernel().scratch_bytes(p.head_dim, p.head_dim_v,
                                                     impls::scratch_queries(problem, w.group));

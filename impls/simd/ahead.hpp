@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "simd/attend.hpp"
+#include "simd/sizes.hpp"
 
 namespace impls {
 
@@ -32,7 +33,7 @@ struct Ahead {
                     stride * size,
                     depth * size,
                     count,
-                    (count + calls - 1) / calls};
+                    ceil_div(count, calls)};
   }
   void fetch() {
     for (int64_t i = 0; i < used; ++i) {

@@ -28,6 +28,7 @@
 #include "simd/ahead.hpp"
 #include "simd/attend.hpp"
 #include "simd/lanes-inl.hpp"
+#include "simd/sizes.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace impls {
@@ -37,9 +38,6 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr double kLog2E = 1.4426950408889634, kLn2 = 0.6931471805599453;
 constexpr int64_t kBlock = kVectors * kLanes;  // the most queries of a block
 constexpr int64_t kPairKeys = 16;              // whose biases and masks are transposed at a time
-
-constexpr int64_t ceil_div(int64_t n, int64_t by) { return (n + by - 1) / by; }
-constexpr int64_t round_up(int64_t n, int64_t to) { return ceil_div(n, to) * to; }
 
 /// The queries of a full block. Beside a block mask, whole blocks of queries are in one row of it
 /// if two vectors or more divide its block_q: no query then waits for keys that only others see.
@@ -392,7 +390,7 @@ void start_block(const Kernel& kernel, const Slice& s, Range queries, Range keys
                  const Scratch& scratch, Block& b) {
   b.first = queries.begin;
   b.count = std::min(block_queries(s), queries.end - queries.begin);
-  b.vectors = static_cast<int>((b.count + kLanes - 1) / kLanes);
+  b.vectors = static_cast<int>(ceil_div(b.count, kLanes));
   b.half = kHalfLanes < kLanes && b.count <= kHalfLanes;
   b.keys = visible_keys(s, b.first, b.first + b.count - 1, keys);
   kernel.template load_queries<T>(b, scratch.rows);

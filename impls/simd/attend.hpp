@@ -12,6 +12,7 @@
 #include <limits>
 
 #include "attest.h"
+#include "simd/sizes.hpp"
 #include "simd/storage.hpp"
 
 namespace impls {
@@ -72,9 +73,7 @@ inline Range window_keys(const Slice& s, int64_t first, int64_t last, Range all)
 constexpr int64_t kLeastPiece = 64;
 
 /// The keys of a piece: whole blocks of `block_kv`.
-constexpr int64_t piece_keys(int64_t block_kv) {
-  return (kLeastPiece + block_kv - 1) / block_kv * block_kv;
-}
+constexpr int64_t piece_keys(int64_t block_kv) { return round_up(kLeastPiece, block_kv); }
 
 /// How attend() cuts its work: keys a tile, and queries that share a tile while it is in cache.
 struct Tiling {
@@ -83,7 +82,7 @@ struct Tiling {
   /// The longest chain of float additions in a sum over `keys` keys: within a tile, then over
   /// tiles.
   int64_t sum_chain(int64_t all_keys) const {
-    return from_zero ? keys + (all_keys + keys - 1) / keys : all_keys;
+    return from_zero ? keys + ceil_div(all_keys, keys) : all_keys;
   }
 };
 

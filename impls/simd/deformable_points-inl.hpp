@@ -22,6 +22,7 @@
 #include "simd/deformable_rows-inl.hpp"
 #include "simd/deformable_slice.hpp"
 #include "simd/lanes-inl.hpp"
+#include "simd/sizes.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace impls {
@@ -37,7 +38,7 @@ constexpr int32_t kNoPixel = -1;
 
 using Integers = hn::RebindToSigned<Floats>;
 
-inline int64_t padded(int64_t n) { return (n + 15) / 16 * 16; }
+inline int64_t padded(int64_t n) { return round_up(n, 16); }
 
 /// What one thread keeps of a block of queries. An entry of an array is of one point; the queries
 /// stand one after another.

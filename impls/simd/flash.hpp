@@ -10,6 +10,7 @@
 #include <atomic>
 
 #include "attest.hpp"
+#include "simd/sizes.hpp"
 #include "simd/softmax.hpp"
 #include "simd/top_k.hpp"
 
@@ -51,10 +52,10 @@ struct Flash {
     work.heads = p.batch * p.num_heads / work.together;
     const int64_t queries = p.seq_len_q * work.together;
     work.parts = parts_of(queries, work.heads, p.seq_len_kv);
-    work.part_keys = ceil(ceil(p.seq_len_kv, work.parts), tiling.keys) * tiling.keys;
+    work.part_keys = round_up(ceil_div(p.seq_len_kv, work.parts), tiling.keys);
     const int threads = work.parts > 1 || work.together > 1 ? 1 : problem.threads;
     work.group = group_queries(queries, work.heads, threads, tiling);
-    work.groups = ceil(queries, work.group);
+    work.groups = ceil_div(queries, work.group);
     work.scratch_bytes = Tiles::kernel().scratch_bytes(p.head_dim, p.head_dim_v,
                                                        scratch_queries(problem, work.group));
     work.workspace_bytes =
@@ -62,7 +63,6 @@ struct Flash {
         static_cast<size_t>(work.parts > 1 ? work.tasks() : int64_t{problem.threads});
     return work;
   }
-  static int64_t ceil(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
   /// Decoding: the one query of each head that shares K and V stands beside the others.
   static int64_t heads_together(const attest_problem& problem, const Tiling& tiling) {
@@ -107,7 +107,7 @@ struct Flash {
   }
   void run_top_k(void* const* data, void* workspace) const {
     const attest_softmax_params& p = softmax_params(problem);
-    const int64_t block = top_k_kernel().queries, blocks = ceil(p.seq_len_q, block);
+    const int64_t block = top_k_kernel().queries, blocks = ceil_div(p.seq_len_q, block);
     share(p.batch * p.num_heads * blocks, problem.threads, workspace, top_k_bytes(p),
           [&](int64_t task, void* scratch) {
             const int64_t n = task / blocks, b = n / p.num_heads;

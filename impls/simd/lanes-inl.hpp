@@ -15,6 +15,7 @@
 #include <type_traits>
 
 #include "attest.h"
+#include "simd/sizes.hpp"
 #include "simd/storage.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -34,16 +35,16 @@ constexpr int kVectors = 3;  // vectors of a full register tile: 3 * kLanes colu
 constexpr int kRows = (HWY_LANES(float) == 16 || HWY_ARCH_ARM_A64) ? 8 : 4;
 
 /// Rows of floats are padded to whole vectors and register tiles of every target.
-constexpr int64_t pitch(int64_t depth) { return (depth + 15) / 16 * 16; }
+constexpr int64_t pitch(int64_t depth) { return round_up(depth, 16); }
 /// To whole vectors of this target.
-constexpr int64_t columns(int64_t depth) { return (depth + kLanes - 1) / kLanes * kLanes; }
+constexpr int64_t columns(int64_t depth) { return round_up(depth, kLanes); }
 
 /// Calls step(first column, vectors of it) for each chunk of up to kVectors vectors of `depth`
 /// columns.
 template <class Step>
 void for_chunks(int64_t depth, const Step& step) {
   const int64_t all = columns(depth) / kLanes;
-  const int64_t chunks = (all + kVectors - 1) / kVectors;
+  const int64_t chunks = ceil_div(all, kVectors);
   for (int64_t n = 0; n < chunks; ++n) {
     const int64_t begin = all * n / chunks, vectors = all * (n + 1) / chunks - begin;
     if (vectors == 3) step(begin * kLanes, std::integral_constant<int, 3>());

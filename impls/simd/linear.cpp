@@ -14,22 +14,23 @@
 #include "simd/ahead.hpp"
 #include "simd/lanes-inl.hpp"
 #include "simd/linear.hpp"
+#include "simd/sizes.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace impls {
 namespace HWY_NAMESPACE {
 
 int64_t total_offset(const LinearSlice& s) {
-  return (pitch(s.head_dim) * columns(s.head_dim_v) + 15) / 16 * 16;
+  return round_up(pitch(s.head_dim) * columns(s.head_dim_v), 16);
 }
 
 int64_t state_floats(int64_t head_dim, int64_t head_dim_v) {
-  return (pitch(head_dim) * columns(head_dim_v) + 15) / 16 * 16 + pitch(head_dim);
+  return round_up(pitch(head_dim) * columns(head_dim_v), 16) + pitch(head_dim);
 }
 
 size_t scratch_of_linear(int64_t head_dim, int64_t head_dim_v) {
-  const size_t floats = static_cast<size_t>(kLinearTile * (pitch(head_dim) + pitch(head_dim_v)));
-  return (floats * 4 + 255) / 256 * 256;
+  const int64_t floats = kLinearTile * (pitch(head_dim) + pitch(head_dim_v));
+  return static_cast<size_t>(round_up(4 * floats, 256));
 }
 
 HWY_INLINE Vector phi_lanes(Vector x) {
@@ -134,7 +135,7 @@ void read_queries(const LinearSlice& s, Range queries, const float* state, float
   for (int64_t begin = queries.begin; begin < queries.end; begin += kLinearTile) {
     const int64_t count = std::min(kLinearTile, queries.end - begin);
     float inverse[kLinearTile];
-    const int64_t calls = (count + kRows - 1) / kRows, next = begin + count;
+    const int64_t calls = ceil_div(count, kRows), next = begin + count;
     Ahead ahead;  // of the tile's O and the next tile's Q
     ahead.add<T>(s.o, s.o_stride, nullptr, {begin, next}, s.head_dim_v, calls);
     ahead.add<T>(s.q, s.q_stride, nullptr, {next, std::min(next + kLinearTile, queries.end)},

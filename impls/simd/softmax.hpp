@@ -9,6 +9,7 @@
 
 #include "attest.h"
 #include "simd/attend.hpp"
+#include "simd/sizes.hpp"
 #include "simd/storage.hpp"
 
 namespace impls {
@@ -152,11 +153,10 @@ inline int64_t sum_chain(const attest_problem& problem, const Tiling& tiling, in
 /// Queries a task: as many as share a tile well, fewer where threads would go idle, even groups,
 /// whole vectors.
 inline int64_t group_queries(int64_t queries, int64_t slices, int threads, const Tiling& t) {
-  const auto ceil = [](int64_t n, int64_t by) { return (n + by - 1) / by; };
-  const int64_t fair = threads == 1 ? queries : ceil(queries * slices, 3 * int64_t{threads});
-  const int64_t most = std::clamp<int64_t>(ceil(fair, t.lanes) * t.lanes, t.lanes, t.queries);
-  const int64_t groups = std::max<int64_t>(1, ceil(queries, most));
-  return ceil(ceil(queries, groups), t.lanes) * t.lanes;
+  const int64_t fair = threads == 1 ? queries : ceil_div(queries * slices, 3 * int64_t{threads});
+  const int64_t most = std::clamp<int64_t>(round_up(fair, t.lanes), t.lanes, t.queries);
+  const int64_t groups = std::max<int64_t>(1, ceil_div(queries, most));
+  return round_up(ceil_div(queries, groups), t.lanes);
 }
 
 /// Calls work(task, scratch of the calling thread) for every task, last first: with a causal mask
