@@ -4,10 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <system_error>
+#include <cerrno>
 
-#include "core/measure/machine/affinity.hpp"
 #include "core/tensor/error.hpp"
+#include "core/worker/page_placement.hpp"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23  // Linux 5.14
@@ -17,8 +17,9 @@ namespace attest::core {
 namespace {
 
 constexpr size_t kPage = 4096, kHugePage = size_t{2} << 20;
+constexpr size_t kOrdinaryStep = size_t{64} << 10;  // of ordinary pages for one CPU
 
-// Below this, threads cost as much as they save.
+// Below this, threads cost as much as they save, if there is one NUMA node.
 constexpr size_t kLeastPopulated_bytes = 2 * kHugePage;
 
 constexpr const char* kNoMemory = "out of memory for the timed tensors";
@@ -88,14 +89,14 @@ size_t bytes_in_arena(const PrivateMemory::Piece& piece) {
 
 }  // namespace
 
-PrivateMemory::PrivateMemory(std::span<const Piece> pieces) {
+PrivateMemory::PrivateMemory(std::span<const Piece> pieces)
+    : pieces_(pieces.begin(), pieces.end()) {
   size_t ordinary_bytes = 0, huge_bytes = 0;
   for (const Piece& piece : pieces)
     if (!piece.sparse)
       (arena_of(piece).is_huge() ? huge_bytes : ordinary_bytes) += bytes_in_arena(piece);
   char *ordinary_at = ordinary.open(ordinary_bytes), *huge_at = huge.open(huge_bytes);
   for (const Piece& piece : pieces) {
-    bytes_.push_back(piece.bytes);
     if (piece.sparse) {
       // One with a huge page for every few elements would not fit anywhere.
       const size_t bytes = piece.offset + piece.bytes;
@@ -116,28 +117,37 @@ PrivateMemory::~PrivateMemory() {
   huge.close();
 }
 
-// In steps of a huge page, which the CPUs take in turn. Older systems refuse; whoever fills the
-// pieces then gets the pages.
-void PrivateMemory::populate(std::span<const size_t> pieces) const {
-  std::vector<std::pair<uintptr_t, uintptr_t>> steps;
+void PrivateMemory::populate(std::span<const size_t> pieces, const Nodes& nodes) const {
+  std::vector<MemoryRange> pages;
   size_t bytes = 0;
   for (const size_t i : pieces) {
-    auto at = reinterpret_cast<uintptr_t>(data_[i]) / kPage * kPage;
-    const auto end = reinterpret_cast<uintptr_t>(data_[i]) + bytes_[i];
-    bytes += bytes_[i];
-    for (; at < end; at = steps.back().second)
-      steps.emplace_back(at, std::min(end, at / kHugePage * kHugePage + kHugePage));
+    const auto at = reinterpret_cast<uintptr_t>(data_[i]);
+    pages.push_back({at / kPage * kPage, at + pieces_[i].bytes,
+                     arena_of(pieces_[i]).is_huge() ? kHugePage : kOrdinaryStep});
+    bytes += pieces_[i].bytes;
   }
-  if (bytes < kLeastPopulated_bytes) return;
-  const std::vector<int> cpus = allowed_cpus();
-  const auto populate_some = [&](size_t cpu) {
-    for (size_t i = cpu; i < steps.size(); i += cpus.size())
-      madvise(reinterpret_cast<void*>(steps[i].first), steps[i].second - steps[i].first,
-              MADV_POPULATE_WRITE);
-  };
-  try {
-    on_every_cpu(cpus, populate_some);
-  } catch (const std::system_error&) {  // no thread: the plugin may hold thousands
+  if (nodes.size() > 1)
+    give_back_all_but(pieces);
+  else if (bytes < kLeastPopulated_bytes)
+    return;
+  get_pages(pages, nodes, [](const MemoryRange& step) {
+    auto* const begin = reinterpret_cast<char*>(step.begin);
+    const size_t step_bytes = step.end - step.begin;
+    if (madvise(begin, step_bytes, MADV_POPULATE_WRITE) == 0 || errno != EINVAL) return;
+    // Linux before 5.14
+    for (size_t at = 0; at < step_bytes; at += kPage) static_cast<volatile char*>(begin)[at] = 0;
+  });
+}
+
+// In whole huge pages, so that none is broken up.
+void PrivateMemory::give_back_all_but(std::span<const size_t> pieces) const {
+  for (size_t i = 0; i < pieces_.size(); ++i) {
+    if (pieces_[i].sparse || std::find(pieces.begin(), pieces.end(), i) != pieces.end()) continue;
+    const size_t page = arena_of(pieces_[i]).is_huge() ? kHugePage : kPage;
+    const auto at = reinterpret_cast<uintptr_t>(data_[i]);
+    const uintptr_t begin = (at + page - 1) / page * page,
+                    end = (at + pieces_[i].bytes) / page * page;
+    if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
   }
 }
 

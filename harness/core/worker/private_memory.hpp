@@ -4,6 +4,8 @@
 #include <span>
 #include <vector>
 
+#include "core/measure/machine/affinity.hpp"
+
 namespace attest::core {
 
 /// Pieces of memory of this process alone, which hold anything at first. Large ones lie in huge
@@ -27,8 +29,12 @@ class PrivateMemory {
 
   char* data(size_t i) const { return data_[i]; }
   /// Gets the pages of these pieces, of which none is sparse, on all CPUs at once. For pieces that
-  /// are about to be filled: one thread that fills them would wait for each new page in turn.
-  void populate(std::span<const size_t> pieces) const;
+  /// are about to be filled: one thread that fills them would wait for each new page in turn, and
+  /// get all of them from its own NUMA node (page_placement.hpp).
+  /// `nodes`: with the CPUs of the run. Where there are several, the other pieces lose the pages
+  /// that were kept, so that whoever writes to them first has them near.
+  void populate(std::span<const size_t> pieces,
+                const Nodes& nodes = cpus_by_node(allowed_cpus())) const;
   /// Bytes that this process keeps and that no object uses.
   static size_t kept_bytes();
 
@@ -37,8 +43,10 @@ class PrivateMemory {
     void* base;
     size_t bytes;
   };
+  void give_back_all_but(std::span<const size_t> pieces) const;
+
   std::vector<char*> data_;
-  std::vector<size_t> bytes_;
+  std::vector<Piece> pieces_;
   std::vector<Sparse> sparse_;
 };
 

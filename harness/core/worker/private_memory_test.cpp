@@ -69,23 +69,58 @@ bool has_page(const char* at) {
       reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(at) / kPageBytes * kPageBytes);
   return mincore(page, kPageBytes, &is_there) == 0 && (is_there & 1);
 }
-// Linux before 5.14 and emulators do not give pages ahead.
+// Emulators say that they give pages ahead, and do not. Linux before 5.14 refuses.
 bool system_populates() {
   constexpr int kPopulateWrite = 23;
   void* memory = mmap(nullptr, 1 << 16, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   const bool done =
-      madvise(memory, 1 << 16, kPopulateWrite) == 0 && has_page(static_cast<const char*>(memory));
+      madvise(memory, 1 << 16, kPopulateWrite) != 0 || has_page(static_cast<const char*>(memory));
   munmap(memory, 1 << 16);
   return done;
 }
 
-// The last test, since its pieces are larger than those of the others.
+Nodes one_node() { return {allowed_cpus()}; }
+/// Of which the second is made up where there is one CPU.
+Nodes two_nodes() {
+  const std::vector<int> cpus = allowed_cpus();
+  return {{cpus.front()}, {cpus.back()}};
+}
+
+// Its pieces are larger than those of the tests before it, of which pages are kept.
 TEST(PrivateMemory, GetsThePagesOfThePiecesThatAreNamed) {
   const PrivateMemory memory(Pieces{{40 * kMiB, 64, false}, {40 * kMiB, 64, false}});
-  memory.populate(std::vector<size_t>{0});
+  memory.populate(std::vector<size_t>{0}, one_node());
   for (const size_t at : {20 * kMiB + 1, 40 * kMiB - 1})
     EXPECT_EQ(has_page(memory.data(0) + at), system_populates()) << at;
   EXPECT_FALSE(has_page(memory.data(1) + 40 * kMiB - 1));
+}
+
+// One thread that fills a small piece would get all of it from its own node.
+TEST(PrivateMemory, GetsThePagesOfSmallPiecesWhereThereAreSeveralNodes) {
+  constexpr size_t kBytes = 300 << 10;
+  const auto last_page_is_there = [](const Nodes& nodes) {
+    const PrivateMemory memory(Pieces{{kBytes, 64, false}});
+    memory.populate(std::vector<size_t>{0}, nodes);
+    return has_page(memory.data(0) + kBytes - 1);
+  };
+  EXPECT_FALSE(last_page_is_there(one_node()));
+  EXPECT_EQ(last_page_is_there(two_nodes()), system_populates());
+}
+
+// Those of the workspace, which threads of the implementation touch.
+TEST(PrivateMemory, KeepsNoPagesOfOtherPiecesWhereThereAreSeveralNodes) {
+  const auto is_kept = [](const Nodes& nodes) {
+    const Pieces pieces{{100, 64, false}, {8 * kMiB, 64, false}};
+    {
+      const PrivateMemory memory(pieces);
+      for (size_t at = 0; at < 8 * kMiB; at += 4096) memory.data(1)[at] = 1;
+    }
+    const PrivateMemory memory(pieces);
+    memory.populate(std::vector<size_t>{0}, nodes);
+    return has_page(memory.data(1) + 4 * kMiB);
+  };
+  EXPECT_TRUE(is_kept(one_node()));
+  EXPECT_FALSE(is_kept(two_nodes()));
 }
 
 }  // namespace

@@ -43,6 +43,22 @@ std::vector<int> choose_cpus(size_t count, const std::vector<int>& allowed,
   return first;
 }
 
+Nodes cpus_by_node(const std::vector<int>& cpus, const std::filesystem::path& root) {
+  Nodes nodes;
+  std::set<int> rest(cpus.begin(), cpus.end());
+  for (const std::filesystem::path& node : entries_of(root / "sys/devices/system/node")) {
+    if (!begins_with(node, "node")) continue;
+    std::vector<int> found;
+    for (const int cpu : parse_cpu_list(read_text(node / "cpulist")))
+      if (rest.erase(cpu) > 0) found.push_back(cpu);
+    if (!found.empty()) nodes.push_back(std::move(found));
+  }
+  if (nodes.empty()) return {cpus};
+  nodes.front().insert(nodes.front().end(), rest.begin(), rest.end());
+  std::sort(nodes.front().begin(), nodes.front().end());
+  return nodes;
+}
+
 std::string cpu_list(const std::vector<int>& cpus) {
   std::string text;
   for (const int cpu : cpus) {

@@ -18,6 +18,13 @@ std::vector<int> choose_cpus(size_t count, const std::filesystem::path& root = "
 std::vector<int> choose_cpus(size_t count, const std::vector<int>& allowed,
                              const std::filesystem::path& root);
 
+/// CPUs by NUMA node: each list has those of one node, ascending.
+using Nodes = std::vector<std::vector<int>>;
+
+/// The nodes that have some of `cpus`, which are ascending, with those alone. Reads sysfs under
+/// `root`; where that says nothing, they are one node.
+Nodes cpus_by_node(const std::vector<int>& cpus, const std::filesystem::path& root = "/");
+
 /// "0,1,5".
 std::string cpu_list(const std::vector<int>& cpus);
 /// "0-3,8" -> 0 1 2 3 8, ascending; empty if the list is malformed.

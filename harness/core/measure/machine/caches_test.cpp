@@ -103,6 +103,19 @@ TEST(Affinity, TakesWholeCoresFirst) {
             (std::vector<int>{4, 6}));  // no description at all
 }
 
+TEST(Affinity, CpusByNode) {
+  const FakeRoot root;
+  const std::string node = "sys/devices/system/node/";
+  root.write(node + "online", "0-2\n");
+  root.write(node + "node0/cpulist", "0-3,8-11\n");
+  root.write(node + "node1/cpulist", "4-7,12-15\n");
+  root.write(node + "node2/cpulist", "\n");  // memory alone
+  EXPECT_EQ(cpus_by_node({1, 2, 5, 9, 14}, root.path()), (Nodes{{1, 2, 9}, {5, 14}}));
+  EXPECT_EQ(cpus_by_node({4, 5}, root.path()), (Nodes{{4, 5}}));
+  EXPECT_EQ(cpus_by_node({0, 4, 99}, root.path()), (Nodes{{0, 99}, {4}})) << "one of no node";
+  EXPECT_EQ(cpus_by_node({3, 4}, FakeRoot().path()), (Nodes{{3, 4}})) << "no description at all";
+}
+
 TEST(Affinity, Lists) {
   EXPECT_EQ(parse_cpu_list("0-2,5"), (std::vector<int>{0, 1, 2, 5}));
   EXPECT_EQ(parse_cpu_list("7"), std::vector<int>{7});

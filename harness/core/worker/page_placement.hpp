@@ -1,0 +1,33 @@
+// Which CPU gets which pages of the tensors of timed runs.
+//
+// A page lies on the NUMA node of the CPU that writes to it first; threads of other nodes reach it
+// more slowly. Only the implementation knows which of its threads will use which part of a tensor.
+// So every tensor lies on all nodes of the run in equal shares: memory is cut into steps, which the
+// nodes get in turn, and those of a node its CPUs. A step's address says whose it is: memory that
+// is kept and given to other tensors keeps to the rule.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "core/measure/machine/affinity.hpp"
+
+namespace attest::core {
+
+/// Addresses [begin, end), which CPUs get in steps.
+struct MemoryRange {
+  uintptr_t begin, end;
+  uintptr_t step_bytes;  // whole pages
+};
+
+/// The steps of all pages, by CPU in the order of the nodes. Each byte is in one step.
+std::vector<std::vector<MemoryRange>> share_pages(std::span<const MemoryRange> all,
+                                                  const Nodes& nodes);
+
+/// Calls get(step) for each step of all pages on the CPU whose it is, on all CPUs at once. Where
+/// the system starts no more threads, some steps are left out.
+void get_pages(std::span<const MemoryRange> all, const Nodes& nodes,
+               const std::function<void(const MemoryRange&)>& get);
+
+}  // namespace attest::core
