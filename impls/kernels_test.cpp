@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <numeric>
 
 #include "simd/sweep.hpp"
@@ -407,9 +408,30 @@ TEST(Kernels, TopKMatchesDefinition) { sweep("flash_cpu", 60, top_k_trial, trial
 // of a pair of bf16.
 TEST(Kernels, EveryTailOfQueriesMatchesDefinition) {
   on_each_flash([](const char* target, const Judged& run_flash) {
-    for (const int64_t queries : {1, 3, 4, 5, 8, 9, 12, 13, 16, 17, 24, 25, 33, 49, 56, 57}) {
-      Trial t = dense(1, queries, 71, 24, 12);
-      EXPECT_LE(run_flash(t), 1) << target << ", " << queries << " queries";
+    for (const int64_t head_dim : {24, 64})
+      for (const int64_t queries : {1, 2, 3, 4, 5, 8, 9, 12, 13, 16, 17, 24, 25, 33, 49, 56, 57}) {
+        Trial t = dense(1, queries, 71, head_dim, 12);
+        EXPECT_LE(run_flash(t), 1) << target << ", " << queries << " queries of " << head_dim;
+      }
+  });
+}
+
+// Few queries, half vectors and whole blocks multiply in other ways, but sum in one order.
+TEST(Kernels, RowsHaveTheSameBitsWhateverQueriesTheyRunWith) {
+  on_each_target([](const char* target) {
+    const auto rows_of = [](int64_t queries) {
+      Trial t = dense(1, 57, 200, 64, 13);
+      t.softmax().seq_len_q = queries;
+      t.tensor[ATTEST_Q].spec.dim[2] = t.tensor[ATTEST_O].spec.dim[2] =
+          t.tensor[ATTEST_LSE].spec.dim[2] = queries;
+      EXPECT_EQ(trial::execute(*trial::load("flash_cpu"), t).status, ATTEST_OK);
+      return t.tensor[ATTEST_O].bytes;
+    };
+    const std::vector<char> all = rows_of(57);
+    for (int64_t queries = 1; queries < 57; ++queries) {
+      const std::vector<char> some = rows_of(queries);
+      EXPECT_EQ(std::memcmp(some.data(), all.data(), static_cast<size_t>(queries) * 64 * 4), 0)
+          << target << ", " << queries << " queries";
     }
   });
 }

@@ -73,6 +73,7 @@ head_dim=32"
 window_height=7 window_width=7 shift_y=3 shift_x=3 $windows"
   "bev_windows|num_heads=8 seq_len_q=40000 head_dim=32 grid_height=200 grid_width=200 \
 window_height=8 window_width=8 shift_y=4 shift_x=4 $windows"
+  "varlen_packed|batch=16 num_heads=12 seq_len_q=500 head_dim=64 cu_seqlens_q cu_seqlens_kv"
   "loftr_linear|operation=linear batch=2 num_heads=8 seq_len_q=4800 head_dim=32"
 )
 

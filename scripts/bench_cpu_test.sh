@@ -99,7 +99,8 @@ assert p == {"batch": 1, "num_heads": 8, "num_kv_heads": 2, "seq_len_q": 5, "seq
 biased = cpu_peers.problem_of("seq_len_q=5 head_dim=16 bias=[1,1,5,5]")
 assert biased["bias"] == [1, 1, 5, 5], biased
 assert not cpu_peers.problem_of("seq_len_q=5 head_dim=16")["causal"]
-for other in ("seq_len_q=5 head_dim=16 rel_bias", "seq_len_q=5 head_dim=16 window_right=2"):
+for other in ("seq_len_q=5 head_dim=16 rel_bias", "seq_len_q=5 head_dim=16 window_right=2",
+              "seq_len_q=5 head_dim=16 cu_seqlens_q"):
     assert cpu_peers.problem_of(other) is None, other
 times = cpu_peers.nanoseconds(lambda: None, 0)
 assert len(times) >= cpu_peers.MIN_RUNS and min(times) >= 0

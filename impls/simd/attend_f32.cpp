@@ -59,6 +59,39 @@ struct Part : Scores {
   bool guarded;  // V has Inf or NaN, which a masked weight must not touch
 };
 
+/// Rows of a register tile. Of one vector the sums are twice as many: a multiply-add takes four
+/// cycles, and two begin in each.
+template <int vectors>
+constexpr int kTileRows = vectors == 1 ? 8 : kRows;
+
+/// In a block of so few queries most lanes are idle.
+constexpr int64_t kFewQueries = std::min(4, kLanes / 2);
+
+/// The second product of a block of at most `rows` queries in one vector: b.o = b.o * keep + its
+/// weights times V. Channels of V stand in the lanes, which takes half to a quarter of the
+/// multiply-adds; each sum has the same terms in the same order.
+template <int rows, class V>
+void add_values_of_few(const Slice& s, const Block& b, const Part& t, V keep) {
+  const Floats d;
+  const hn::DFromV<V> queries;
+  for_chunks(s.head_dim_v, [&](int64_t first, auto vectors) HWY_ATTR {
+    constexpr int kWide = decltype(vectors)::value, kChannels = kWide * kLanes;
+    Vector acc[rows][kWide];
+    outer_tile<kWide, false>(t.scores, kLanes, t.v.data + first, t.v.stride,
+                             t.keys.end - t.keys.begin, acc);
+    HWY_ALIGN float sums[kLanes * kChannels] = {};  // [queries][channels]
+    HWY_ALIGN float columns[kChannels * kLanes];    // [channels][queries]
+    for (int r = 0; r < rows; ++r)
+      for (int v = 0; v < kWide; ++v) hn::Store(acc[r][v], d, sums + r * kChannels + v * kLanes);
+    transpose_in(sums, kChannels, kChannels, 1.0f, columns, kLanes);
+    for (int c = 0; c < kChannels; ++c) {
+      float* const at = b.o + (first + c) * kLanes;
+      hn::Store(hn::MulAdd(hn::Load(queries, at), keep, hn::Load(queries, columns + c * kLanes)),
+                queries, at);
+    }
+  });
+}
+
 /// One block against one key tile. `edited`: scores are more than q.k, or some keys are hidden from
 /// some queries.
 template <class D, int vectors, bool edited>
@@ -70,20 +103,23 @@ void attend_part_of_tile(const Slice& s, const Block& b, Part& t) {
 
   V before[vectors], top[vectors];
   for (int v = 0; v < vectors; ++v) top[v] = before[v] = hn::Load(d, b.top + v * kLanes);
-  for (int64_t j = 0; j < count; j += kRows) {
-    const float* row[kRows];  // rows beyond the last repeat it; their scores are not used
-    for (int r = 0; r < kRows; ++r) row[r] = t.k.data + std::min(j + r, count - 1) * t.k.stride;
-    V acc[kRows][vectors];
+  for_row_tiles<kTileRows<vectors>>(count, [&](int64_t j, auto rows_of) HWY_ATTR {
+    constexpr int rows = decltype(rows_of)::value;
+    const float* row[rows];  // rows beyond the last repeat it; their scores are not used
+    for (int r = 0; r < rows; ++r) row[r] = t.k.data + std::min(j + r, count - 1) * t.k.stride;
+    V acc[rows][vectors];
     dot_tile<vectors>(row, static_cast<const float*>(b.q), s.head_dim, acc);
-    t.ahead->fetch();
-    if constexpr (edited) t.pairs.fetch();
-    for (int r = 0; r < kRows; ++r) {
+    for (int r = 0; r < rows; r += kRows) {
+      t.ahead->fetch();
+      if constexpr (edited) t.pairs.fetch();
+    }
+    for (int r = 0; r < rows; ++r) {
       for (int v = 0; v < vectors; ++v) {
         hn::Store(acc[r][v], d, t.scores + (j + r) * wide + v * kLanes);
         if constexpr (!edited) top[v] = hn::Max(top[v], acc[r][v]);
       }
     }
-  }
+  });
   if constexpr (edited) edit_scores<vectors, true>(s, b, t, 1.0f, top);
 
   V keep[vectors], base[vectors], sum[vectors];
@@ -115,20 +151,28 @@ void attend_part_of_tile(const Slice& s, const Block& b, Part& t) {
   for (int v = 0; v < vectors; ++v)
     hn::Store(hn::MulAdd(hn::Load(d, b.sum + v * kLanes), keep[v], sum[v]), d, b.sum + v * kLanes);
 
-  for (int64_t c = 0; c < s.head_dim_v; c += kRows) {
-    V acc[kRows][vectors];
+  if constexpr (vectors == 1 && kFewQueries >= 2) {
+    const bool guarded = edited && t.guarded;
+    if (b.count <= kFewQueries && s.head_dim_v % kLanes == 0 && !guarded) {
+      if (b.count <= 2) return add_values_of_few<2>(s, b, t, keep[0]);
+      return add_values_of_few<4>(s, b, t, keep[0]);
+    }
+  }
+  for_row_tiles<kTileRows<vectors>>(s.head_dim_v, [&](int64_t c, auto rows_of) HWY_ATTR {
+    constexpr int rows = decltype(rows_of)::value;
+    V acc[rows][vectors];
     if (edited && t.guarded) {
       outer_tile<vectors, true>(t.v.data + c, t.v.stride, t.scores, wide, count, acc);
     } else {
       outer_tile<vectors, false>(t.v.data + c, t.v.stride, t.scores, wide, count, acc);
     }
-    for (int r = 0; r < kRows; ++r) {
+    for (int r = 0; r < rows; ++r) {
       for (int v = 0; v < vectors; ++v) {
         float* const at = b.o + (c + r) * wide + v * kLanes;
         hn::Store(hn::MulAdd(hn::Load(d, at), keep[v], acc[r][v]), d, at);
       }
     }
-  }
+  });
 }
 
 template <bool edited>

@@ -53,30 +53,39 @@ void for_chunks(int64_t depth, const Step& step) {
   }
 }
 
+/// Calls step(first row, rows of it) for register tiles of `rows` of `count` rows. The last tile
+/// has half as many if they are enough.
+template <int rows, class Step>
+HWY_INLINE void for_row_tiles(int64_t count, const Step& step) {
+  int64_t first = 0;
+  for (; count - first > rows / 2; first += rows) step(first, std::integral_constant<int, rows>());
+  if (first < count) step(first, std::integral_constant<int, rows / 2>());
+}
+
 /// acc[r][0 .. vectors * kLanes) = sum_c row[r][c] * columns[c * stride + ...], c < depth,
-/// r < kRows; columns and stride are of whole vectors. Of V = half vectors the lower halves
+/// r < rows; columns and stride are of whole vectors. Of V = half vectors the lower halves
 /// of columns and acc take part.
-template <int vectors, class V>
+template <int vectors, class V, int rows>
 HWY_INLINE void dot_tile(const float* const* row, const float* HWY_RESTRICT columns, int64_t stride,
-                         int64_t depth, V (&acc)[kRows][vectors]) {
+                         int64_t depth, V (&acc)[rows][vectors]) {
   const hn::DFromV<V> d;
-  const float* base[kRows];
-  for (int r = 0; r < kRows; ++r) base[r] = row[r];
-  for (int r = 0; r < kRows; ++r)
+  const float* base[rows];
+  for (int r = 0; r < rows; ++r) base[r] = row[r];
+  for (int r = 0; r < rows; ++r)
     for (int v = 0; v < vectors; ++v) acc[r][v] = hn::Zero(d);
   for (int64_t c = 0; c < depth; ++c, columns += stride) {
     V column[vectors];
     for (int v = 0; v < vectors; ++v) column[v] = hn::Load(d, columns + v * kLanes);
-    for (int r = 0; r < kRows; ++r) {
+    for (int r = 0; r < rows; ++r) {
       const V scalar = hn::Set(d, base[r][c]);
       for (int v = 0; v < vectors; ++v) acc[r][v] = hn::MulAdd(scalar, column[v], acc[r][v]);
     }
   }
 }
 /// The same of packed columns.
-template <int vectors, class V>
+template <int vectors, class V, int rows>
 HWY_INLINE void dot_tile(const float* const* row, const float* HWY_RESTRICT columns, int64_t depth,
-                         V (&acc)[kRows][vectors]) {
+                         V (&acc)[rows][vectors]) {
   dot_tile<vectors>(row, columns, vectors * kLanes, depth, acc);
 }
 
@@ -84,22 +93,22 @@ struct Nothing {
   HWY_INLINE void operator()(int64_t) const {}
 };
 
-/// acc[r][...] = sum_j left[j * stride + r] * right[j * right_stride + ...], j < count, r < kRows.
+/// acc[r][...] = sum_j left[j * stride + r] * right[j * right_stride + ...], j < count, r < rows.
 /// With `guarded` a right element of negative sign (a masked weight is -0.0) adds nothing, even to
 /// Inf or NaN. V as in dot_tile. Calls beside(j) in each step.
-template <int vectors, bool guarded, class V, class Beside = Nothing>
+template <int vectors, bool guarded, class V, int rows, class Beside = Nothing>
 HWY_INLINE void outer_tile(const float* HWY_RESTRICT left, int64_t stride,
                            const float* HWY_RESTRICT right, int64_t right_stride, int64_t count,
-                           V (&acc)[kRows][vectors], const Beside& beside = Beside()) {
+                           V (&acc)[rows][vectors], const Beside& beside = Beside()) {
   const hn::DFromV<V> d;
   [[maybe_unused]] const hn::RebindToSigned<hn::DFromV<V>> number;
-  for (int r = 0; r < kRows; ++r)
+  for (int r = 0; r < rows; ++r)
     for (int v = 0; v < vectors; ++v) acc[r][v] = hn::Zero(d);
   for (int64_t j = 0; j < count; ++j, left += stride, right += right_stride) {
     beside(j);
     V weight[vectors];
     for (int v = 0; v < vectors; ++v) weight[v] = hn::LoadU(d, right + v * kLanes);
-    for (int r = 0; r < kRows; ++r) {
+    for (int r = 0; r < rows; ++r) {
       const V scalar = hn::Set(d, left[r]);
       for (int v = 0; v < vectors; ++v) {
         if constexpr (guarded) {
