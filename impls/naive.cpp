@@ -18,7 +18,8 @@ struct Naive {
       .name = "naive",
       .version = "1",
       .summary = "full score matrix in float32, products by Eigen, threads over rows",
-      .dtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16),
+      .dtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16) |
+                ATTEST_BIT(ATTEST_F8E4M3) | ATTEST_BIT(ATTEST_F8E5M2),
       .features = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL |
                   ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL | ATTEST_WITH_SOFTCAP |
                   ATTEST_WITH_BIAS | ATTEST_WITH_MASK | ATTEST_WITH_LSE | ATTEST_WITH_VARLEN |
@@ -26,7 +27,7 @@ struct Naive {
                   ATTEST_WITH_PATCHES | ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS |
                   ATTEST_WITH_STRIDES | ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED |
                   ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS | ATTEST_WITH_BLOCK_MASK |
-                  ATTEST_WITH_GLOBAL | ATTEST_WITH_TOP_K};
+                  ATTEST_WITH_GLOBAL | ATTEST_WITH_TOP_K | ATTEST_WITH_DESCALE};
   const attest_problem& problem;
 
   using Tensors = attest::Softmax<attest::Any>;
@@ -107,7 +108,8 @@ struct Naive {
   static void read_queries(const Tensors& a, int64_t b, int64_t h, Matrix& q) {
     for (int64_t i = 0; i < q.rows(); ++i) {
       const auto [batch, row] = a.query(b, i);
-      for (int64_t d = 0; d < q.cols(); ++d) q(i, d) = a.q(batch, h, row, d);
+      const float factor = a.q_factor(b, h, i);
+      for (int64_t d = 0; d < q.cols(); ++d) q(i, d) = factor * a.q(batch, h, row, d);
     }
   }
 
@@ -115,9 +117,11 @@ struct Naive {
     std::vector<Wild> wild;
     for (int64_t j = 0; j < k.rows(); ++j) {
       const auto [batch, row] = a.key(b, j);
-      for (int64_t d = 0; d < k.cols(); ++d) k(j, d) = a.k(batch, a.kv_head(h), row, d);
+      const int64_t head = a.kv_head(h);
+      const float of_key = a.k_factor(b, head, j), of_value = a.v_factor(b, head, j);
+      for (int64_t d = 0; d < k.cols(); ++d) k(j, d) = of_key * a.k(batch, head, row, d);
       for (int64_t d = 0; d < v.cols(); ++d) {
-        v(j, d) = a.v(batch, a.kv_head(h), row, d);
+        v(j, d) = of_value * a.v(batch, head, row, d);
         if (std::isfinite(v(j, d))) continue;
         wild.push_back({j, d, v(j, d)});
         v(j, d) = 0;

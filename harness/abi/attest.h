@@ -66,11 +66,14 @@ enum {
   ATTEST_F64,
   ATTEST_I32,
   ATTEST_I64,
-  ATTEST_BOOL,    // one byte, 0 or 1
-  ATTEST_F8E4M3,  // for declared arithmetic; tensors of this type are not judged yet
-  ATTEST_F8E5M2,  // likewise
-  ATTEST_TF32,    // for declared arithmetic only: an f32 with a mantissa of 10 bits
-  ATTEST_3XTF32   // for declared arithmetic only: three tf32 products, nearly an f32 product
+  ATTEST_BOOL,  // one byte, 0 or 1
+  // Two formats of 8 bits (OCP 8-bit floating point, 2023), for declared arithmetic and for Q, K
+  // and V of softmax attention. f8e4m3 has no infinity, and 0x7f and 0xff are NaN; its largest
+  // number is 448. f8e5m2 has infinities and NaN as IEEE formats do; its largest number is 57,344.
+  ATTEST_F8E4M3,
+  ATTEST_F8E5M2,
+  ATTEST_TF32,   // for declared arithmetic only: an f32 with a mantissa of 10 bits
+  ATTEST_3XTF32  // for declared arithmetic only: three tf32 products, nearly an f32 product
 };
 #define ATTEST_BIT(dtype) (UINT64_C(1) << (dtype))
 
@@ -138,6 +141,15 @@ enum {
   // j / block_kv]; on a grid, tokens count instead. The last blocks may be short. What lies in
   // hidden blocks is never used.
   ATTEST_BLOCK_MASK,
+  // f32 factors of Q, K and V stored in 8 bits. The kernel attends to the stored number times its
+  // factor. Each is finite and above 0.
+  // [batch|1, num_heads|1, ceil(seq_len_q / descale_block_q)|1]: the query of position i has factor
+  // i / descale_block_q; on a grid, tokens count instead. descale_block_q 0: the last dim is 1.
+  ATTEST_Q_DESCALE,
+  // [batch|1, num_kv_heads|1, ceil(seq_len_kv / descale_block_kv)|1]: likewise of keys. With pages
+  // the first and the last dim are 1.
+  ATTEST_K_DESCALE,
+  ATTEST_V_DESCALE,  // as K_DESCALE
   // Roles 0 .. 31 are shared by the operations. Roles 32 .. 63 are private to one operation and
   // stand beside its params.
   ATTEST_OWN = 32
@@ -186,7 +198,8 @@ enum {
   ATTEST_WITH_SINKS = 1 << 20,
   ATTEST_WITH_BLOCK_MASK = 1 << 21,
   ATTEST_WITH_GLOBAL = 1 << 22,  // global_tokens > 0
-  ATTEST_WITH_TOP_K = 1 << 23    // top_k > 0
+  ATTEST_WITH_TOP_K = 1 << 23,   // top_k > 0
+  ATTEST_WITH_DESCALE = 1 << 24  // Q_DESCALE, K_DESCALE or V_DESCALE
 };
 // Bits private to an operation, n 0 .. 30. Bit 63 is kept for "see further words".
 #define ATTEST_OWN_BIT(n) (UINT64_C(1) << (32 + (n)))
@@ -211,6 +224,10 @@ enum {
 // A row that sees no key has o = 0 and lse = -inf, with sinks too. What is hidden never leaks into
 // a result, NaN and Inf included. Without CU_SEQLENS and SEQ_LENS every sequence has seq_len_q and
 // seq_len_kv tokens.
+//
+// Q, K and V of ATTEST_SOFTMAX may be stored in 8 bits: all three in f8e4m3 or all three in f8e5m2.
+// All other tensors have other dtypes, so that the problem has ATTEST_WITH_MIXED_DTYPE. Only then
+// there may be factors: Q_DESCALE, K_DESCALE, V_DESCALE.
 //
 // ATTEST_SOFTMAX_BACKWARD has the gradients of the sum of do * o by q, k and v, as functions of Q,
 // K, V, DO and of O and LSE as they are given (Dao et al., "FlashAttention", NeurIPS 2022,
@@ -268,6 +285,8 @@ typedef struct attest_softmax_params {
   int64_t top_k;       // how many keys of each row count, at most seq_len_kv; 0: all that it sees
   int32_t top_k_ties;  // one of the two values above; 0 without top_k
   int32_t reserved2_;  // 0
+  // Positions in a block of Q_DESCALE, and of K_DESCALE and V_DESCALE. 0: a sequence is one block.
+  int64_t descale_block_q, descale_block_kv;
 } attest_softmax_params;
 // The stages of softmax attention, for attest_support.
 enum {

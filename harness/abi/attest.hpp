@@ -11,6 +11,7 @@
 //     // T: float, attest::Half, attest::BFloat16 or double, whichever Q is.
 //     template <class T>
 //     void run(void* const* data, void* workspace, void* stream);
+//     // Instead, for problems of several dtypes, f8 among them: void run(...), with Softmax<Any>.
 //   };
 //   ATTEST_PLUGIN(attest::table<Mine>())  // or several tables, separated by commas
 //
@@ -89,6 +90,19 @@ ATTEST_HD inline uint16_t bfloat16_from_float(float value) {
   return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
+/// The value of an 8-bit code, exactly, from the widths of its exponent and mantissa. Exponents of
+/// f8e4m3 all count, and only codes whose other bits are all 1 are NaN.
+ATTEST_HD inline float float_from_f8e4m3(uint8_t code) {
+  const uint32_t sign = static_cast<uint32_t>(code & 0x80) << 24, magnitude = code & 0x7f;
+  if (magnitude == 0x7f) return float_of_bits(sign | 0x7fc00000);
+  if (magnitude >= 0x08) return float_of_bits(sign | ((magnitude << 20) + (120u << 23)));
+  return float_of_bits(sign | bits_of(static_cast<float>(magnitude) * 0x1p-9f));
+}
+/// f8e5m2 is the upper half of a binary16.
+ATTEST_HD inline float float_from_f8e5m2(uint8_t code) {
+  return float_from_half(static_cast<uint16_t>(code << 8));
+}
+
 /// One stored element. It reads as a float and takes a float.
 struct Half {
   uint16_t bits;
@@ -100,12 +114,21 @@ struct BFloat16 {
   ATTEST_HD operator float() const { return float_from_bfloat16(bits); }
   ATTEST_HD BFloat16& operator=(float value) { return bits = bfloat16_from_float(value), *this; }
 };
+/// Elements of inputs: they are only read.
+struct F8E4M3 {
+  uint8_t code;
+  ATTEST_HD operator float() const { return float_from_f8e4m3(code); }
+};
+struct F8E5M2 {
+  uint8_t code;
+  ATTEST_HD operator float() const { return float_from_f8e5m2(code); }
+};
 
 /// Stands for T where the dtype is known only at run time (ATTEST_WITH_MIXED_DTYPE). Softmax<Any>
-/// reads f32, f16, bf16 and f64.
+/// reads f32, f16, bf16, f64, f8e4m3 and f8e5m2.
 struct Any {};
 /// One element of a View<Any>, which computes in float. An element of any other dtype reads as NaN
-/// and is never written.
+/// and is never written; f8e4m3 and f8e5m2 are only read.
 class AnyElement {
  public:
   ATTEST_HD AnyElement(void* data, int32_t dtype, int64_t index)
@@ -116,6 +139,8 @@ class AnyElement {
       case ATTEST_F16: return at<Half>();
       case ATTEST_BF16: return at<BFloat16>();
       case ATTEST_F64: return static_cast<float>(at<double>());
+      case ATTEST_F8E4M3: return at<F8E4M3>();
+      case ATTEST_F8E5M2: return at<F8E5M2>();
       default: return std::numeric_limits<float>::quiet_NaN();
     }
   }
@@ -359,12 +384,15 @@ class Softmax : public Sequences {
         lse(problem, data, ATTEST_LSE),
         alibi_slopes(problem, data, ATTEST_ALIBI_SLOPES),
         sinks(problem, data, ATTEST_SINKS),
+        q_descale(problem, data, ATTEST_Q_DESCALE),
+        k_descale(problem, data, ATTEST_K_DESCALE),
+        v_descale(problem, data, ATTEST_V_DESCALE),
         mask(problem, data, ATTEST_MASK),
         block_mask(problem, data, ATTEST_BLOCK_MASK) {}
 
   const View<T> q, k, v, o, bias, rel_bias, d_o, d_q, d_k, d_v, d_bias;
   const View<float> lse;
-  const View<const float> alibi_slopes, sinks;
+  const View<const float> alibi_slopes, sinks, q_descale, k_descale, v_descale;
   const View<const uint8_t> mask, block_mask;
 
   ATTEST_HD int64_t kv_head(int64_t h) const { return h / (p.num_heads / p.num_kv_heads); }
@@ -372,6 +400,17 @@ class Softmax : public Sequences {
   /// The logit without a value that joins the sum of every row of head h that sees a key; -inf if
   /// there is none.
   ATTEST_HD float sink(int64_t h) const { return sinks ? sinks(h) : kHidden; }
+
+  /// What a stored query, key or value of a position is multiplied by: 1 without its tensor.
+  ATTEST_HD float q_factor(int64_t b, int64_t h, int64_t i) const {
+    return factor(q_descale, b, h, i, p.descale_block_q);
+  }
+  ATTEST_HD float k_factor(int64_t b, int64_t kv_head, int64_t j) const {
+    return factor(k_descale, b, kv_head, j, p.descale_block_kv);
+  }
+  ATTEST_HD float v_factor(int64_t b, int64_t kv_head, int64_t j) const {
+    return factor(v_descale, b, kv_head, j, p.descale_block_kv);
+  }
 
   /// Whether pair_term can be anything but 0.
   ATTEST_HD bool has_pair_terms() const {
@@ -405,6 +444,12 @@ class Softmax : public Sequences {
   }
 
  private:
+  ATTEST_HD float factor(const View<const float>& descale, int64_t b, int64_t head,
+                         int64_t position, int64_t block) const {
+    if (!descale) return 1;
+    return descale(b, head, block > 0 ? this->token(position) / block : 0);
+  }
+
   static constexpr float kHidden = -std::numeric_limits<float>::infinity();
 };
 

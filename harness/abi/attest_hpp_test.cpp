@@ -155,13 +155,30 @@ TEST(View, AnyReadsAndWritesEveryFloatType) {
   }
 }
 
+// Against decoders written from the definition of the formats.
+TEST(View, AnyReadsEveryCodeOf8Bits) {
+  for (const int32_t dtype : {ATTEST_F8E4M3, ATTEST_F8E5M2})
+    for (int code = 0; code < 256; ++code) {
+      unsigned char bytes[2] = {0x38, static_cast<unsigned char>(code)};
+      const double expected = abi_test::decode(dtype, static_cast<uint64_t>(code));
+      const float read = attest::AnyElement(bytes, dtype, 1);
+      if (std::isnan(expected)) {
+        EXPECT_TRUE(std::isnan(read)) << code;
+        continue;
+      }
+      EXPECT_EQ(static_cast<double>(read), expected) << dtype << " " << code;
+      EXPECT_EQ(std::signbit(read), code >= 128);
+      EXPECT_EQ(abi_test::encode(dtype, expected), static_cast<uint64_t>(code));
+    }
+}
+
 // Whoever takes a dtype for f64 that it has no word for reads beyond the tensor.
 TEST(View, AnyReadsNoBytesAsDoubles) {
   for (const int32_t dtype : {ATTEST_F8E4M3, ATTEST_F8E5M2, ATTEST_I32}) {
     unsigned char bytes[16];
     std::fill_n(bytes, 16, static_cast<unsigned char>(0x38));
     const attest::AnyElement element(bytes, dtype, 1);
-    EXPECT_TRUE(std::isnan(static_cast<float>(element)));
+    EXPECT_EQ(std::isnan(static_cast<float>(element)), dtype == ATTEST_I32);
     element = 2;
     EXPECT_EQ(std::count(bytes, bytes + 16, 0x38), 16);
   }

@@ -632,7 +632,8 @@ TEST_F(Cli, SaysInOneLineWhatIsWrong) {
       {"run nobody.json", 64, "nobody.json: case 'a': impls: flash: matches none of: "},
       {"run nobody.json", 64, "did you mean 'flash_cpu'?"},
       {"repro 'softmax dtype=f8e4m3 seq_len_q=8 head_dim=8'", 64,
-       "f8e4m3 is not judged yet; must be f32, f16, bf16 or f64"},
+       "f8e4m3 is not judged here; must be f32, f16, bf16 or f64, that of the outputs; 8 bits are "
+       "those of single tensors: dtype=f16 q=f8e4m3 k=f8e4m3 v=f8e4m3"},
       {"repro 'softmax_backward seq_len_q=8 head_dim=8 alibi_slopes'", 64,
        "alibi_slopes: softmax_backward with it is not judged yet"},
       {"run small.json --case 'nothing*'", 64, "matches none of: small/a/self, small/b/causal"},

@@ -79,7 +79,7 @@ TEST(Suites, SmokeMeetsEveryFeature) {
   for (const Case& one : read_suite(kFolder / "smoke.json").cases)
     for (const DType dtype : one.dtypes) features |= one.problem(dtype, 100).features;
   EXPECT_EQ(print_features(features),
-            print_features(((ATTEST_WITH_TOP_K << 1) - 1) | ATTEST_WITH_QUERY_MASK));
+            print_features(((ATTEST_WITH_DESCALE << 1) - 1) | ATTEST_WITH_QUERY_MASK));
 }
 
 TEST(Suites, ReadmeCountsThem) {

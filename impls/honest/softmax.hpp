@@ -18,9 +18,11 @@ constexpr uint64_t kSoftmaxFeatures =
     ATTEST_WITH_LSE | ATTEST_WITH_VARLEN | ATTEST_WITH_SEQ_LENS | ATTEST_WITH_PAGES |
     ATTEST_WITH_ORDER | ATTEST_WITH_PATCHES | ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS |
     ATTEST_WITH_STRIDES | ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED | ATTEST_WITH_ALIBI |
-    ATTEST_WITH_SINKS | ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_GLOBAL | ATTEST_WITH_TOP_K;
+    ATTEST_WITH_SINKS | ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_GLOBAL | ATTEST_WITH_TOP_K |
+    ATTEST_WITH_DESCALE;
 constexpr uint64_t kDtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) |
-                             ATTEST_BIT(ATTEST_BF16) | ATTEST_BIT(ATTEST_F64);
+                             ATTEST_BIT(ATTEST_BF16) | ATTEST_BIT(ATTEST_F64) |
+                             ATTEST_BIT(ATTEST_F8E4M3) | ATTEST_BIT(ATTEST_F8E5M2);
 
 class SoftmaxKernel {
  public:
@@ -122,10 +124,12 @@ class SoftmaxKernel {
   void gather_queries(int64_t b, int64_t h) {
     const int64_t rows = a_.rows(b), dim = a_.p.head_dim;
     for (int64_t i = 0; i < round_up(rows, kRows); ++i) {
-      const attest::Cell at = a_.query(b, std::min(i, rows - 1));
+      const int64_t place = std::min(i, rows - 1);
+      const attest::Cell at = a_.query(b, place);
+      const float factor = a_.q_factor(b, h, place);
       for (int64_t d = 0; d < dim; ++d)
         x_.q[i * dim + d] =
-            a_.q(at.batch, h, at.row, d) * (m_.folds_scale ? a_.p.softmax_scale : 1);
+            factor * a_.q(at.batch, h, at.row, d) * (m_.folds_scale ? a_.p.softmax_scale : 1);
     }
     round_operand(x_.q, round_up(rows, kRows) * dim);
   }
@@ -152,13 +156,14 @@ class SoftmaxKernel {
     for (int64_t n = 0; n < round_up(length_, kBlock); ++n) {
       const bool there = n < length_;
       const attest::Cell at = there ? a_.key(b, place(n)) : attest::Cell{0, 0};
+      const float of_key = there ? a_.k_factor(b, kv_head, place(n)) : 1,
+                  of_value = there ? a_.v_factor(b, kv_head, place(n)) : 1;
       float* key = x_.k + n / kBlock * kBlock * dim + n % kBlock;
       for (int64_t d = 0; d < dim; ++d)
-        key[d * kBlock] = there ? static_cast<float>(a_.k(at.batch, kv_head, at.row, d)) : 0;
+        key[d * kBlock] = there ? of_key * a_.k(at.batch, kv_head, at.row, d) : 0;
       for (int64_t d = 0; d < x_.channels; ++d) {
-        float value = there && d < a_.p.head_dim_v
-                          ? static_cast<float>(a_.v(at.batch, kv_head, at.row, d))
-                          : 0;
+        float value =
+            there && d < a_.p.head_dim_v ? of_value * a_.v(at.batch, kv_head, at.row, d) : 0;
         if (!std::isfinite(value)) wild_.push_back({n, d, value}), value = 0;
         x_.v[n * x_.channels + d] = value;
       }

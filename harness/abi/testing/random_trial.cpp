@@ -50,7 +50,9 @@ class Maker {
     }
     if (!grid && !packed_q && !packed_kv && with(ATTEST_WITH_SEQ_LENS, 25)) set_lengths(self);
     const bool paged = !grid && !self && !packed_kv && with(ATTEST_WITH_PAGES, 25);
+    choose_f8();
     tensors(packed_q, packed_kv, tokens_q, tokens_kv, paged);
+    if (f8_ != ATTEST_NONE) set_factors(paged);
     if (t.features & ATTEST_WITH_ORDER) set_order(tokens_q, packed_q);
     pair_tensors();
     fill();
@@ -68,6 +70,34 @@ class Maker {
     if (main_ != ATTEST_NONE && !mixed_) return main_;
     for (;;)
       if (const int32_t any = int32_t(upto(4)); dtypes_ & ATTEST_BIT(any)) return any;
+  }
+  /// Q, K and V in 8 bits, which make any problem one of mixed dtypes.
+  void choose_f8() {
+    constexpr int32_t kDtypes[] = {ATTEST_F8E4M3, ATTEST_F8E5M2};
+    const uint64_t both = ATTEST_BIT(ATTEST_F8E4M3) | ATTEST_BIT(ATTEST_F8E5M2);
+    if ((dtypes_ & both) == 0 || !(allowed_ & ATTEST_WITH_MIXED_DTYPE) || !chance(25)) return;
+    do f8_ = kDtypes[upto(2) - 1];
+    while (!(dtypes_ & ATTEST_BIT(f8_)));
+    t.features |= ATTEST_WITH_MIXED_DTYPE;
+  }
+  int32_t stored_dtype() { return f8_ != ATTEST_NONE ? f8_ : dtype(); }
+  void set_factors(bool paged) {
+    if (!with(ATTEST_WITH_DESCALE, 75)) return;
+    bool of_keys = false;
+    for (const int32_t role : {ATTEST_Q_DESCALE, ATTEST_K_DESCALE, ATTEST_V_DESCALE}) {
+      if (chance(30) && role != ATTEST_V_DESCALE) continue;
+      const bool queries = role == ATTEST_Q_DESCALE, pages = paged && !queries;
+      int64_t& block = queries ? p.descale_block_q : p.descale_block_kv;
+      const int64_t length = queries ? p.seq_len_q : p.seq_len_kv;
+      if (!pages && !(of_keys && !queries) && chance(50)) block = upto(length + 2);
+      of_keys |= !queries;
+      const int64_t blocks = block > 0 ? (length + block - 1) / block : 1;
+      Tensor& factors = t.tensor[role] =
+          make(ATTEST_F32, {pages || chance(30) ? 1 : p.batch,
+                            chance(30) ? 1 : (queries ? p.num_heads : p.num_kv_heads),
+                            chance(20) ? 1 : blocks});
+      factors.each([&](const auto& index) { factors.set(index, 0.3 + double(upto(32)) / 16); });
+    }
   }
   Tensor make(int32_t dtype, const std::vector<int64_t>& dims) {
     return make_tensor(dtype, dims, strided_ ? upto(5) : 0, !unaligned_);
@@ -138,7 +168,8 @@ class Maker {
   void tensors(bool packed_q, bool packed_kv, int64_t tokens_q, int64_t tokens_kv, bool paged) {
     const int64_t batch_q = packed_q ? 1 : p.batch;
     main_ = dtype();
-    t.tensor[ATTEST_Q] = make(main_, {batch_q, p.num_heads, tokens_q, p.head_dim});
+    t.tensor[ATTEST_Q] =
+        make(f8_ != ATTEST_NONE ? f8_ : main_, {batch_q, p.num_heads, tokens_q, p.head_dim});
     t.tensor[ATTEST_O] = make(dtype(), {batch_q, p.num_heads, tokens_q, p.head_dim_v});
     if (with(ATTEST_WITH_LSE, 60))
       t.tensor[ATTEST_LSE] = make(ATTEST_F32, {batch_q, p.num_heads, tokens_q});
@@ -147,8 +178,8 @@ class Maker {
       batch_kv = set_pages();
       tokens_kv = p.page_size;
     }
-    t.tensor[ATTEST_K] = make(dtype(), {batch_kv, p.num_kv_heads, tokens_kv, p.head_dim});
-    t.tensor[ATTEST_V] = make(dtype(), {batch_kv, p.num_kv_heads, tokens_kv, p.head_dim_v});
+    t.tensor[ATTEST_K] = make(stored_dtype(), {batch_kv, p.num_kv_heads, tokens_kv, p.head_dim});
+    t.tensor[ATTEST_V] = make(stored_dtype(), {batch_kv, p.num_kv_heads, tokens_kv, p.head_dim_v});
   }
   /// Pages of the sequences in random order, some of nobody; entries beyond a sequence's length are
   /// -1.
@@ -252,7 +283,7 @@ class Maker {
   attest_softmax_params& p;
   std::mt19937_64 engine_;
   uint64_t allowed_, dtypes_;
-  int32_t main_ = ATTEST_NONE;
+  int32_t main_ = ATTEST_NONE, f8_ = ATTEST_NONE;  // f8_: of Q, K and V
   bool strided_ = false, unaligned_ = false, mixed_ = false;
 };
 

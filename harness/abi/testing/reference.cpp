@@ -17,36 +17,51 @@ size_t size_of(int32_t dtype) {
     case ATTEST_BF16: return 2;
     case ATTEST_F64:
     case ATTEST_I64: return 8;
-    case ATTEST_BOOL: return 1;
+    case ATTEST_BOOL:
+    case ATTEST_F8E4M3:
+    case ATTEST_F8E5M2: return 1;
     default: return 4;
   }
 }
 
-/// Of a 16-bit format: bits of the mantissa, and the exponent of the last place of subnormals.
+/// Of a format of 16 or 8 bits: bits of the mantissa, the exponent of the last place of subnormals,
+/// the exponent field of what is no number (beyond all fields: every exponent counts), the sign.
 struct Format {
   int mantissa, least, exponents;
+  uint64_t sign;
 };
 Format format(int32_t dtype) {
-  return dtype == ATTEST_F16 ? Format{10, -24, 31} : Format{7, -133, 255};
+  switch (dtype) {
+    case ATTEST_F16: return {10, -24, 31, 0x8000};
+    case ATTEST_F8E4M3: return {3, -9, 16, 0x80};
+    case ATTEST_F8E5M2: return {2, -16, 31, 0x80};
+    default: return {7, -133, 255, 0x8000};
+  }
 }
+/// The only NaN of f8e4m3, which has no infinity: all bits but the sign.
+constexpr uint64_t kNanOfE4M3 = 0x7f;
 
 }  // namespace
 
 double decode(int32_t dtype, uint64_t bits) {
   const Format f = format(dtype);
-  const int exponent = int(bits >> f.mantissa) & f.exponents;
+  const uint64_t magnitude = bits & (f.sign - 1);
+  const auto exponent = int(magnitude >> f.mantissa);
   const double mantissa = double(bits & ((1u << f.mantissa) - 1)), hidden = double(1 << f.mantissa);
   double value = exponent == 0 ? std::ldexp(mantissa, f.least)
                                : std::ldexp(hidden + mantissa, f.least + exponent - 1);
   if (exponent == f.exponents)
     value = mantissa == 0 ? kInfinity : std::numeric_limits<double>::quiet_NaN();
-  return bits & 0x8000 ? -value : value;
+  if (dtype == ATTEST_F8E4M3 && magnitude == kNanOfE4M3)
+    value = std::numeric_limits<double>::quiet_NaN();
+  return bits & f.sign ? -value : value;
 }
 
 uint64_t encode(int32_t dtype, double value) {
   const Format f = format(dtype);
-  const uint64_t sign = std::signbit(value) ? 0x8000 : 0, infinity = uint64_t(f.exponents)
-                                                                     << f.mantissa;
+  const bool finite_only = dtype == ATTEST_F8E4M3;
+  const uint64_t sign = std::signbit(value) ? f.sign : 0,
+                 infinity = finite_only ? kNanOfE4M3 : uint64_t(f.exponents) << f.mantissa;
   if (std::isnan(value)) return sign | infinity | 1u << (f.mantissa - 1);
   if (std::isinf(value)) return sign | infinity;
   int exponent = 0;
@@ -60,7 +75,9 @@ uint64_t encode(int32_t dtype, double value) {
   if (places < double(1 << f.mantissa)) return sign | uint64_t(places);
   const int biased = last - f.least + 1;
   if (biased >= f.exponents) return sign | infinity;
-  return sign | uint64_t(biased) << f.mantissa | (uint64_t(places) - (1u << f.mantissa));
+  const uint64_t code =
+      uint64_t(biased) << f.mantissa | (uint64_t(places) - (uint64_t{1} << f.mantissa));
+  return sign | code;
 }
 
 size_t Tensor::offset(const Index& index) const {
@@ -81,6 +98,8 @@ double Tensor::at(const Index& index) const {
     case ATTEST_I32: return double(as(int32_t()));
     case ATTEST_BOOL: return double(*from);
     case ATTEST_F64: return as(double());
+    case ATTEST_F8E4M3:
+    case ATTEST_F8E5M2: return decode(spec.dtype, *from);
     default: return decode(spec.dtype, as(uint16_t()));
   }
 }
@@ -93,6 +112,8 @@ void Tensor::set(const Index& index, double value) {
     case ATTEST_I32: return as(int32_t(value));
     case ATTEST_BOOL: return as(static_cast<unsigned char>(value));
     case ATTEST_F64: return as(value);
+    case ATTEST_F8E4M3:
+    case ATTEST_F8E5M2: return as(static_cast<unsigned char>(encode(spec.dtype, value)));
     default: return as(uint16_t(encode(spec.dtype, value)));
   }
 }
@@ -221,6 +242,16 @@ bool visible(const Trial& trial, int64_t b, int64_t h, int64_t i, int64_t j) {
 
 namespace {
 
+// By which what Q, K or V stores for a position is multiplied. Factors of a block are those of
+// positions i / block, which a tensor of one block or of none has no need of.
+double factor(const Trial& trial, int32_t role, int64_t b, int64_t head, int64_t i) {
+  const Tensor& factors = trial.tensor[role];
+  if (!factors) return 1;
+  const attest_softmax_params& p = trial.p();
+  const int64_t block = role == ATTEST_Q_DESCALE ? p.descale_block_q : p.descale_block_kv;
+  return factors.at({b, head, block == 0 ? 0 : i / block});
+}
+
 double logit(const Trial& trial, int64_t b, int64_t h, int64_t i, int64_t j) {
   const attest_softmax_params& p = trial.p();
   const Cell query = query_cell(trial, b, i), key = key_cell(trial, b, j);
@@ -229,6 +260,7 @@ double logit(const Trial& trial, int64_t b, int64_t h, int64_t i, int64_t j) {
   for (int64_t d = 0; d < p.head_dim; ++d)
     dot += trial.tensor[ATTEST_Q].at({query.batch, h, query.row, d}) *
            trial.tensor[ATTEST_K].at({key.batch, kv_head, key.row, d});
+  dot *= factor(trial, ATTEST_Q_DESCALE, b, h, i) * factor(trial, ATTEST_K_DESCALE, b, kv_head, j);
   double s = double(p.softmax_scale) * dot;
   if (p.softcap > 0) s = double(p.softcap) * std::tanh(s / double(p.softcap));
   if (const Tensor& bias = trial.tensor[ATTEST_BIAS]) s += bias.at({b, h, i, j});
@@ -299,10 +331,11 @@ Reference attend(const Trial& trial, int64_t b, int64_t h, int64_t i) {
   result.lse = top + std::log(total);
   for (size_t n = 0; n < keys.size(); ++n) {
     const Cell key = key_cell(trial, b, keys[n]);
+    const int64_t kv_head = h / (p.num_heads / p.num_kv_heads);
+    const double of_value = factor(trial, ATTEST_V_DESCALE, b, kv_head, keys[n]);
     for (int64_t d = 0; d < p.head_dim_v; ++d) {
-      const double term =
-          std::exp(logits[n] - result.lse) *
-          trial.tensor[ATTEST_V].at({key.batch, h / (p.num_heads / p.num_kv_heads), key.row, d});
+      const double term = std::exp(logits[n] - result.lse) * of_value *
+                          trial.tensor[ATTEST_V].at({key.batch, kv_head, key.row, d});
       result.o[size_t(d)] += term;
       result.magnitude[size_t(d)] += std::fabs(term);
     }

@@ -16,8 +16,8 @@ namespace abi_test {
 
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// The value of 16 stored bits, and the nearest (even) 16 bits of a value, by arithmetic on the
-/// definition of the format.
+/// The value of 16 stored bits, or 8 of f8e4m3 and f8e5m2, and the nearest (even) bits of a value,
+/// by arithmetic on the definition of the format.
 double decode(int32_t dtype, uint64_t bits);
 uint64_t encode(int32_t dtype, double value);
 

@@ -14,7 +14,8 @@ namespace attest::core {
 /// A value of V that no query sees: it shows in a sum even with a small weight.
 inline constexpr float kDecoyValue = 1000;
 
-/// Calls row(index, values) for every row of the last dim, in parallel, and stores the values.
+/// Calls row(index, values) for every row of the last dim, in parallel, and stores the values; in 8
+/// bits saturated.
 template <class Row>
 void fill_rows(const Tensor& tensor, const Row& row) {
   const TensorSpec& spec = tensor.spec;
@@ -26,6 +27,8 @@ void fill_rows(const Tensor& tensor, const Row& row) {
 #pragma omp for schedule(static)
     for (int64_t r = 0; r < rows; ++r) {
       row(r, std::span<float>(values));
+      if (is_f8(spec.dtype))
+        for (float& value : values) value = saturated(value, spec.dtype);
       store_row(tensor.data, spec.dtype, row_offset(spec, leading, r), width, spec.stride[leading],
                 values.data());
     }

@@ -55,9 +55,9 @@ void check_spec(const Problem& problem, const Role& role) {
       throw Error(fmt::format("{}: stride {} of dim {} (size {}): 0 exactly where the size is 1",
                               role.name, spec.stride[i], i, spec.dim[i]));
   }
-  if (role.dtype == ATTEST_NONE && !is_judged_float(spec.dtype))
-    throw Error(
-        fmt::format("{}: dtype {}; must be {}", role.name, dtype_title(spec.dtype), kJudgedFloats));
+  if (role.dtype == ATTEST_NONE && !may_have(*problem.operation, role, spec.dtype))
+    throw Error(fmt::format("{}: dtype {}; must be {}", role.name, dtype_title(spec.dtype),
+                            right_dtypes(*problem.operation, role)));
   if (role.dtype != ATTEST_NONE && spec.dtype != role.dtype)
     throw Error(fmt::format("{}: dtype {} where {} is right", role.name, dtype_name(spec.dtype),
                             dtype_name(role.dtype)));
@@ -97,6 +97,14 @@ std::vector<std::string> known_fills(const Problem& problem, bool tokens) {
   std::vector<std::string> names = default_fills(problem, tokens);
   for (std::string& name : problem.operation->more_fills(problem)) names.push_back(std::move(name));
   return names;
+}
+
+bool may_have(const Operation& operation, const Role& role, DType dtype) {
+  return is_judged_float(dtype) || (is_f8(dtype) && operation.may_be_f8(role.index));
+}
+std::string right_dtypes(const Operation& operation, const Role& role) {
+  return operation.may_be_f8(role.index) ? "f32, f16, bf16, f64, f8e4m3 or f8e5m2"
+                                         : std::string(kJudgedFloats);
 }
 
 void require_fills(const std::string& what, const std::vector<std::string>& wanted,
@@ -252,10 +260,10 @@ double query_count(const Problem& problem) {
 
 std::vector<std::string> feature_names(uint64_t features, const Operation* operation) {
   static constexpr const char* kNames[] = {
-      "GQA",       "HEAD_DIM_V", "CAUSAL", "WINDOW",     "DIAGONAL", "SOFTCAP",
-      "BIAS",      "MASK",       "LSE",    "VARLEN",     "SEQ_LENS", "PAGES",
-      "ORDER",     "PATCHES",    "GRID",   "REL_BIAS",   "STRIDES",  "MIXED_DTYPE",
-      "UNALIGNED", "ALIBI",      "SINKS",  "BLOCK_MASK", "GLOBAL",   "TOP_K"};
+      "GQA",        "HEAD_DIM_V", "CAUSAL",  "WINDOW",      "DIAGONAL",  "SOFTCAP", "BIAS",
+      "MASK",       "LSE",        "VARLEN",  "SEQ_LENS",    "PAGES",     "ORDER",   "PATCHES",
+      "GRID",       "REL_BIAS",   "STRIDES", "MIXED_DTYPE", "UNALIGNED", "ALIBI",   "SINKS",
+      "BLOCK_MASK", "GLOBAL",     "TOP_K",   "DESCALE"};
   std::vector<std::string> names;
   for (int bit = 0; bit < 64; ++bit) {
     if (!(features >> bit & 1)) continue;

@@ -125,6 +125,8 @@ class Operation {
   virtual std::vector<int64_t> dims(const Problem& problem, int32_t role) const = 0;
   /// Whether dim `axis` of the tensor may be 1 and broadcast.
   virtual bool may_broadcast(int32_t /*role*/, int /*axis*/) const { return false; }
+  /// Whether the tensor may be stored in f8e4m3 or f8e5m2.
+  virtual bool may_be_f8(int32_t /*role*/) const { return false; }
   /// The name of a dim of an output in messages: "head". By default "dim 1".
   virtual std::string dim_name(int32_t role, int axis) const;
   /// Throws Error if the problem is invalid; the message names the field and says what would be
@@ -230,6 +232,11 @@ void require_fills(const std::string& what, const std::vector<std::string>& want
 
 /// For every row of the first output: whether the golden judges it exactly.
 std::vector<bool> judged_rows(const Problem& problem, const Golden& golden);
+
+/// Whether a tensor of that role, which has no dtype of its own, may have this one; and a list of
+/// those that it may have, for messages.
+bool may_have(const Operation& operation, const Role& role, DType dtype);
+std::string right_dtypes(const Operation& operation, const Role& role);
 
 /// The role with that name or index; null: there is none.
 const Role* find_role(const Operation& operation, std::string_view name);

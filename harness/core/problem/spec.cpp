@@ -47,13 +47,27 @@ bool has_sugar(const Operation& operation, std::string_view word) {
   return std::ranges::any_of(sugars(), [word](const Sugar& sugar) { return sugar.word == word; });
 }
 
-// Why a word names no dtype of tensors: "'dtype=f8e4m3': f8e4m3 is not judged yet; must be f32,
-// f16, bf16 or f64".
-std::string wrong_dtype(std::string_view text, std::optional<DType> dtype) {
-  const bool is_known = dtype && dtype_title(*dtype) != dtype_name(*dtype);
-  return fmt::format("{}: {}must be {}", in_quotes(text),
-                     is_known ? fmt::format("{} is not judged yet; ", dtype_name(*dtype)) : "",
-                     kJudgedFloats);
+// Why a word names no dtype of tensors: "'k=f8e4m3': f8e4m3 is not judged here; must be f32, f16,
+// bf16 or f64".
+std::string wrong_dtype(std::string_view text, std::optional<DType> dtype,
+                        const std::string& right) {
+  return fmt::format(
+      "{}: {}must be {}", in_quotes(text),
+      dtype && is_f8(*dtype) ? fmt::format("{} is not judged here; ", dtype_name(*dtype)) : "",
+      right);
+}
+// Of the dtype of a whole problem: "... or f64; for 8 bits give dtype=f16 q=f8e4m3 k=f8e4m3
+// v=f8e4m3".
+std::string wrong_main_dtype(const Operation& operation, std::string_view text,
+                             std::optional<DType> dtype) {
+  std::string right(kJudgedFloats), tensors;
+  for (const Role& role : operation.roles())
+    if (dtype && is_f8(*dtype) && operation.may_be_f8(role.index))
+      tensors += fmt::format(" {}={}", role.name, dtype_name(*dtype));
+  if (!tensors.empty())
+    right += fmt::format(", that of the outputs; 8 bits are those of single tensors: dtype=f16{}",
+                         tensors);
+  return wrong_dtype(text, dtype, right);
 }
 
 // What a field may be whose value `text` is none, or none from -most to most.
@@ -115,7 +129,7 @@ class Parser {
 
   void read_dtype() {
     const auto dtype = dtype_from_name(value_);
-    if (!dtype || !is_judged_float(*dtype)) throw Error(wrong_dtype(text_, dtype));
+    if (!dtype || !is_judged_float(*dtype)) throw Error(wrong_main_dtype(operation_, text_, dtype));
     problem_.dtype = *dtype;
   }
 
@@ -157,8 +171,9 @@ class Parser {
     if (!parse_tensor(value_, word))
       throw Error(fmt::format("{}: must be a dtype, dims, or both, e.g. {}=f32[1,1,197,197]",
                               in_quotes(text_), role.name));
-    if (role.dtype == ATTEST_NONE && word.dtype != ATTEST_NONE && !is_judged_float(word.dtype))
-      throw Error(wrong_dtype(text_, word.dtype));
+    if (role.dtype == ATTEST_NONE && word.dtype != ATTEST_NONE &&
+        !may_have(operation_, role, word.dtype))
+      throw Error(wrong_dtype(text_, word.dtype, right_dtypes(operation_, role)));
   }
 
   void read_unaligned() {

@@ -139,10 +139,14 @@ TEST(Spec, SaysWhichWordAndWhatWouldBeRight) {
       {ok + "softcap=1e99", "softcap must be a number that a float holds"},
       {ok + "dtype=fp16", "must be f32, f16"},
       {ok + "dtype=i32", "must be f32, f16"},
-      {ok + "dtype=f8e5m2", "f8e5m2 is not judged yet; must be f32, f16, bf16 or f64"},
-      {ok + "v=f8e4m3", "f8e4m3 is not judged yet; must be f32, f16, bf16 or f64"},
+      {ok + "dtype=f8e5m2",
+       "f8e5m2 is not judged here; must be f32, f16, bf16 or f64, that of the outputs; 8 bits are "
+       "those of single tensors: dtype=f16 q=f8e5m2 k=f8e5m2 v=f8e5m2"},
+      {ok + "v=f8e4m3", "v: dtype f8e4m3 where q is f32; 8 bits are those of q, k and v alike"},
+      {ok + "o=f8e4m3", "f8e4m3 is not judged here; must be f32, f16, bf16 or f64"},
+      {ok + "q=i32", "'q=i32': must be f32, f16, bf16, f64, f8e4m3 or f8e5m2"},
       {"linear seq_len_q=8 head_dim=8 k=f8e4m3",
-       "f8e4m3 is not judged yet; must be f32, f16, bf16 or f64"},
+       "f8e4m3 is not judged here; must be f32, f16, bf16 or f64"},
       {"softmax_backward seq_len_q=8 head_dim=8 softcap=5",
        "softcap: softmax_backward with it is not judged yet"},
       {"softmax_backward seq_len_q=8 head_dim=8 dtype=f64", "q: softmax_backward in f64 is not"},
@@ -204,6 +208,9 @@ Problem random_softmax(uint64_t seed) {
   if (one_in(8)) p.block_q = 1 + below(64), p.block_kv = 1 + below(64);
   if (one_in(8)) p.global_tokens = 1 + below(8);
   if (one_in(8)) p.top_k = 1 + below(20), p.top_k_ties = int32_t(below(2));
+  const DType f8 = !one_in(4) ? ATTEST_NONE : one_in(2) ? ATTEST_F8E4M3 : ATTEST_F8E5M2;
+  if (f8 && one_in(2)) p.descale_block_q = 1 + below(64);
+  if (f8 && one_in(2)) p.descale_block_kv = 1 + below(64);
   if (one_in(4)) {
     p.window_height = 1 + below(8);
     p.window_width = 1 + below(8);
@@ -218,7 +225,8 @@ Problem random_softmax(uint64_t seed) {
   softmax_operation().complete(completed);
   for (const Role& role : softmax_operation().roles()) {
     if (role.index == ATTEST_BLOCK_MASK && p.block_q == 0) continue;
-    if (role.required ? !one_in(4)
+    const bool stored = f8 && softmax_operation().may_be_f8(role.index);
+    if (role.required ? !one_in(4) && !stored
                       : !one_in(6) && !(p.page_size > 0 && role.index == ATTEST_PAGE_TABLE) &&
                             role.index != ATTEST_BLOCK_MASK)
       continue;
@@ -231,9 +239,10 @@ Problem random_softmax(uint64_t seed) {
     for (size_t i = 0; i < order.size(); ++i) order[i] = int(i);
     for (size_t i = order.size(); i-- > 1 && one_in(2);)
       std::swap(order[i], order[size_t(below(int64_t(i) + 1))]);
-    const DType dtype = role.dtype != ATTEST_NONE ? role.dtype
-                        : one_in(4)               ? dtypes[below(3)]
-                                                  : problem.dtype;
+    const DType dtype = stored                      ? f8
+                        : role.dtype != ATTEST_NONE ? role.dtype
+                        : one_in(4)                 ? dtypes[below(3)]
+                                                    : problem.dtype;
     TensorSpec spec = permuted_tensor(dtype, role.access, full, order);
     if (one_in(3))  // gaps
       for (int64_t& stride : spec.stride) stride *= 2;
@@ -262,7 +271,7 @@ TEST(Spec, EveryRandomProblemComesBackFromItsLine) {
         << line;
   }
   EXPECT_GT(made, 4000);
-  EXPECT_EQ(print_features(features), print_features((ATTEST_WITH_TOP_K << 1) - 1))
+  EXPECT_EQ(print_features(features), print_features((ATTEST_WITH_DESCALE << 1) - 1))
       << "the generator misses a feature";
 }
 

@@ -112,7 +112,7 @@ constexpr const char* kCaseSchema = R"({
   "dtypes": {
     "type": "array", "minItems": 1, "uniqueItems": true,
     "items": {"enum": ["f32", "f16", "bf16", "f64"]},
-    "description": "each gives one problem; f8e4m3 and f8e5m2 are not judged yet"
+    "description": "each gives one problem; q, k and v may have f8e4m3 or f8e5m2 by themselves"
   },
   "quick": {
     "anyOf": [

@@ -52,7 +52,7 @@ Outcome malformed() {
 std::string print_dtypes(uint64_t bits) {
   std::string text;
   for (DType dtype = ATTEST_F32; dtype <= ATTEST_F8E5M2; ++dtype)
-    if (bits & ATTEST_BIT(dtype)) text += (text.empty() ? "" : ",") + dtype_title(dtype);
+    if (bits & ATTEST_BIT(dtype)) text.append(text.empty() ? "" : ",").append(dtype_name(dtype));
   return text;
 }
 

@@ -97,8 +97,7 @@ TEST(Plugin, TheHostRefusesWhatATableDoesNotList) {
                                 .features = ATTEST_WITH_CAUSAL};
   EXPECT_EQ(refuses(implementation, attest::testing::scale_problem(2, 2)),
             "is not an implementation of scale");
-  EXPECT_EQ(print_dtypes(ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_F8E4M3)),
-            "f16,f8e4m3 (not judged yet)");
+  EXPECT_EQ(print_dtypes(ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_F8E4M3)), "f16,f8e4m3");
   Problem problem = blank_problem(*find_operation("softmax"), ATTEST_F32);
   problem.as<attest_softmax_params>().seq_len_q = 8,
   problem.as<attest_softmax_params>().head_dim = 16;

@@ -41,7 +41,7 @@ std::vector<std::string> names_of(const Declared& declared, int32_t number) {
   const Operation* operation = find_operation(number);
   std::vector<std::string> names = feature_names(declared.features, operation);
   for (DType dtype = ATTEST_F32; dtype <= ATTEST_3XTF32; ++dtype)
-    if (declared.dtypes & ATTEST_BIT(dtype)) names.push_back(dtype_title(dtype));
+    if (declared.dtypes & ATTEST_BIT(dtype)) names.emplace_back(dtype_name(dtype));
   if (!operation) names.insert(names.begin(), operation_title(number));
   return names;
 }

@@ -1,5 +1,6 @@
 #include "core/tensor/dtype.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -93,6 +94,7 @@ std::optional<DType> dtype_from_name(std::string_view name) {
   return std::nullopt;
 }
 size_t dtype_bytes(DType dtype) { return format(dtype).bytes; }
+bool is_f8(DType dtype) { return dtype == ATTEST_F8E4M3 || dtype == ATTEST_F8E5M2; }
 bool is_judged_float(DType dtype) {
   return dtype == ATTEST_F32 || dtype == ATTEST_F16 || dtype == ATTEST_BF16 || dtype == ATTEST_F64;
 }
@@ -110,6 +112,11 @@ double half_subnormal(DType dtype) {
 }
 double smallest_normal(DType dtype) { return std::ldexp(1.0, format(dtype).min_exponent); }
 double largest_finite(DType dtype) { return format(dtype).largest; }
+
+float saturated(float value, DType dtype) {
+  const auto most = float(largest_finite(dtype));
+  return std::isnan(value) ? value : std::clamp(value, -most, most);
+}
 
 uint64_t poison_bits(DType dtype) {
   switch (dtype) {
@@ -196,6 +203,19 @@ inline uint16_t to_bf16(float value) {
   return uint16_t((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
+// The values of all codes of a dtype of 8 bits.
+std::array<double, 256> values_of_codes(DType dtype) {
+  std::array<double, 256> values{};
+  for (uint32_t code = 0; code < values.size(); ++code)
+    values[code] = dtype == ATTEST_F8E4M3 ? decode_e4m3(code) : decode(code, 5, 2);
+  return values;
+}
+const std::array<double, 256>& values_of(DType dtype) {
+  static const std::array<double, 256> e4m3 = values_of_codes(ATTEST_F8E4M3),
+                                       e5m2 = values_of_codes(ATTEST_F8E5M2);
+  return dtype == ATTEST_F8E4M3 ? e4m3 : e5m2;
+}
+
 }  // namespace
 
 void load_row(const void* data, DType dtype, int64_t index, int64_t count, int64_t stride,
@@ -214,6 +234,10 @@ void load_row(const void* data, DType dtype, int64_t index, int64_t count, int64
       std::memcpy(&value, &bits, 4);
       out[i] = double(value);
     }
+  } else if (is_f8(dtype)) {
+    const std::array<double, 256>& values = values_of(dtype);
+    const auto* in = static_cast<const uint8_t*>(data) + index;
+    for (int64_t i = 0; i < count; ++i) out[i] = values[in[i * stride]];
   } else {
     for (int64_t i = 0; i < count; ++i) out[i] = load(data, dtype, index + i * stride);
   }

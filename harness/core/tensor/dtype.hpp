@@ -21,8 +21,10 @@ std::optional<DType> dtype_from_name(std::string_view name);
 /// Bytes of one stored element; 0 for ATTEST_NONE and for dtypes that only name an arithmetic.
 size_t dtype_bytes(DType dtype);
 bool is_float(DType dtype);
-/// Whether tensors of a problem may have this dtype: it is one of kJudgedFloats. The other
-/// floating- point dtypes occur in declared arithmetic; f8 also occurs in files.
+/// f8e4m3 or f8e5m2: 8 bits, stored in the tensors that Operation::may_be_f8 names, and in files.
+bool is_f8(DType dtype);
+/// Whether every tensor of a problem may have this dtype: it is one of kJudgedFloats. The other
+/// floating-point dtypes occur in declared arithmetic, and f8 as is_f8 says.
 bool is_judged_float(DType dtype);
 inline constexpr std::string_view kJudgedFloats = "f32, f16, bf16 or f64";
 /// The name, with a remark if no tensor of this dtype is judged yet: "f8e4m3 (not judged yet)".
@@ -44,8 +46,12 @@ uint64_t poison_bits(DType dtype);
 
 /// Element `index` of an array of `dtype` as float64; exact for every dtype but i64 beyond 2^53.
 double load(const void* data, DType dtype, int64_t index);
-/// Stores `value`, rounded once to nearest even in `dtype`; overflow gives infinity.
+/// Stores `value`, rounded once to nearest even in `dtype`. What rounds to more than the largest
+/// finite number becomes infinity, or NaN in f8e4m3, which has no infinity.
 void store(void* data, DType dtype, int64_t index, double value);
+/// `value`, but the largest finite number of its sign instead of anything beyond it: what
+/// quantisers to 8 bits store. NaN stays.
+float saturated(float value, DType dtype);
 
 /// Loads `count` elements from element `index` on, `stride` elements apart, as float64. Fast for
 /// the common dtypes at stride 1.

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -82,6 +83,92 @@ TEST(DType, OverflowIsInfinity) {
   const float big = -1e9f;
   store_row(&half, ATTEST_F16, 0, 1, 1, &big);
   EXPECT_EQ(half, 0xfc00);
+}
+
+// What a code of 8 bits stands for, by the formula of the format (OCP 8-bit floating point, 2023):
+// 2^(exponent - bias) times 1.mantissa, or 2^(1 - bias) times 0.mantissa where the exponent is 0.
+// It counts units of the last place and shares nothing with dtype.cpp.
+double value_of_code(DType dtype, int code) {
+  const bool e4m3 = dtype == ATTEST_F8E4M3;
+  const int places = e4m3 ? 8 : 4, magnitude = code % 128, exponent = magnitude / places;
+  double value = magnitude % places + (exponent > 0 ? places : 0);
+  for (int doublings = 1; doublings < exponent; ++doublings) value *= 2;
+  value /= e4m3 ? 512 : 65536;  // the smallest number: 2^-9, 2^-16
+  if (e4m3 && magnitude == 127) value = std::nan("");
+  if (!e4m3 && exponent == 31) value = magnitude % places ? std::nan("") : INFINITY;
+  return code < 128 ? value : -value;
+}
+
+TEST(DType, EveryCodeOf8BitsHasTheValueOfItsFormula) {
+  EXPECT_EQ(value_of_code(ATTEST_F8E4M3, 0x7e), largest_finite(ATTEST_F8E4M3));
+  EXPECT_EQ(value_of_code(ATTEST_F8E5M2, 0x7b), largest_finite(ATTEST_F8E5M2));
+  EXPECT_EQ(value_of_code(ATTEST_F8E4M3, 0x08), smallest_normal(ATTEST_F8E4M3));
+  EXPECT_EQ(value_of_code(ATTEST_F8E5M2, 0x04), smallest_normal(ATTEST_F8E5M2));
+  for (const DType dtype : {ATTEST_F8E4M3, ATTEST_F8E5M2}) {
+    std::array<uint8_t, 512> spread{};
+    for (size_t code = 0; code < 256; ++code) spread[2 * code] = uint8_t(code);
+    std::array<double, 256> row{};
+    load_row(spread.data(), dtype, 0, 256, 2, row.data());
+    for (int code = 0; code < 256; ++code) {
+      const double expected = value_of_code(dtype, code),
+                   read = load(spread.data(), dtype, 2 * code);
+      uint8_t back = 0, back_row = 0;
+      store(&back, dtype, 0, expected);
+      const auto narrow = float(expected);
+      store_row(&back_row, dtype, 0, 1, 1, &narrow);
+      if (std::isnan(expected)) {
+        EXPECT_TRUE(std::isnan(read) && std::isnan(row[size_t(code)])) << code;
+        EXPECT_TRUE(std::isnan(load(&back, dtype, 0)) && std::isnan(load(&back_row, dtype, 0)));
+        continue;
+      }
+      ASSERT_EQ(read, expected) << dtype_name(dtype) << " " << code;
+      ASSERT_EQ(row[size_t(code)], expected) << dtype_name(dtype) << " " << code;
+      ASSERT_EQ(std::signbit(read), code >= 128);
+      ASSERT_EQ(back, code);
+      ASSERT_EQ(back_row, code);
+    }
+  }
+}
+
+TEST(DType, CodesOf8BitsRoundToNearestEven) {
+  for (const DType dtype : {ATTEST_F8E4M3, ATTEST_F8E5M2}) {
+    const int top = dtype == ATTEST_F8E4M3 ? 0x7e : 0x7b;
+    for (int low = 0; low < top; ++low) {
+      const double middle = (value_of_code(dtype, low) + value_of_code(dtype, low + 1)) / 2;
+      for (const auto& [value, expected] :
+           {std::pair(middle, low & 1 ? low + 1 : low),
+            {double(std::nextafter(float(middle), -1.0f)), low},
+            {double(std::nextafter(float(middle), INFINITY)), low + 1}})
+        for (const int sign : {1, -1}) {
+          uint8_t wide = 0, row = 0;
+          store(&wide, dtype, 0, sign * value);
+          const auto narrow = float(sign * value);
+          store_row(&row, dtype, 0, 1, 1, &narrow);
+          ASSERT_EQ(wide, expected + (sign < 0 ? 128 : 0)) << dtype_name(dtype) << " " << low;
+          ASSERT_EQ(row, wide) << dtype_name(dtype) << " " << low;
+        }
+    }
+  }
+}
+
+// Beyond the middle between the largest number and the one that would follow.
+TEST(DType, CodesOf8BitsOverflowToInfinityOrNaNUnlessSaturated) {
+  const auto stored = [](DType dtype, double value) {
+    uint8_t code = 0;
+    store(&code, dtype, 0, value);
+    return int(code);
+  };
+  EXPECT_EQ(stored(ATTEST_F8E4M3, 464), 0x7e);
+  EXPECT_EQ(stored(ATTEST_F8E4M3, 464.1), 0x7f);
+  EXPECT_EQ(stored(ATTEST_F8E4M3, -INFINITY), 0xff);
+  EXPECT_EQ(stored(ATTEST_F8E5M2, 61439.9), 0x7b);
+  EXPECT_EQ(stored(ATTEST_F8E5M2, 61440), 0x7c);
+  EXPECT_EQ(stored(ATTEST_F8E5M2, -INFINITY), 0xfc);
+  EXPECT_EQ(saturated(1000, ATTEST_F8E4M3), 448);
+  EXPECT_EQ(saturated(-INFINITY, ATTEST_F8E4M3), -448);
+  EXPECT_EQ(saturated(INFINITY, ATTEST_F8E5M2), 57344);
+  EXPECT_EQ(saturated(-447.5f, ATTEST_F8E4M3), -447.5f);
+  EXPECT_TRUE(std::isnan(saturated(NAN, ATTEST_F8E4M3)));
 }
 
 TEST(DType, PoisonIsNaN) {

@@ -58,6 +58,8 @@ Command read(int count, char** words) {
       command.options.each = size_t(std::max(0ll, std::atoll(words[i])));
     else if (word == "--top-k")
       command.options.limits.top_k_percent = std::atoi(words[i]);
+    else if (word == "--f8")
+      command.options.limits.f8_percent = std::atoi(words[i]);
     else if (word == "--operation") {
       command.options.limits.operation = words[i];
       if (!find_operation(command.options.limits.operation))
@@ -67,7 +69,7 @@ Command read(int count, char** words) {
     else
       throw Error(word +
                   ": must be --problems, --top, --seed, --jobs, --flops, --seconds, --spec, "
-                  "--impl, --each, --operation, --top-k or --fill");
+                  "--impl, --each, --operation, --top-k, --f8 or --fill");
   }
   return command;
 }

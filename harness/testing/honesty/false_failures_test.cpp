@@ -40,7 +40,7 @@ TEST(RandomProblem, HasEveryFeatureAndSize) {
   EXPECT_EQ(print_features(features),
             "GQA+HEAD_DIM_V+CAUSAL+WINDOW+DIAGONAL+SOFTCAP+BIAS+MASK+LSE+VARLEN+SEQ_LENS+PAGES+"
             "ORDER+PATCHES+GRID+REL_BIAS+STRIDES+"
-            "MIXED_DTYPE+UNALIGNED+ALIBI+SINKS+BLOCK_MASK+GLOBAL+TOP_K+OWN(0)");
+            "MIXED_DTYPE+UNALIGNED+ALIBI+SINKS+BLOCK_MASK+GLOBAL+TOP_K+DESCALE+OWN(0)");
   EXPECT_GT(small, 100);
   EXPECT_GT(large, 100);
   EXPECT_GT(causal_f16, 20);
@@ -59,6 +59,16 @@ TEST(FalseFailures, NoneAmongTheFirst) {
 TEST(FalseFailures, NoneWithTopK) {
   TrialOptions options{.seed = 4, .problems = 60, .at_the_top = 0, .each = 3};
   options.limits = {.most_flops = 2e6, .operation = "softmax", .top_k_percent = 100};
+  const std::vector<FillVerdict> verdicts =
+      judge_random_problems(ATTEST_BINARY_DIR "/tests/plugins/honest.so", options, 0, 1);
+  EXPECT_GT(verdicts.size(), 300u);
+  EXPECT_EQ(count_false_failures(verdicts), 0);
+  if (count_false_failures(verdicts) > 0) print_false_failures(verdicts, stderr);
+}
+
+TEST(FalseFailures, NoneIn8Bits) {
+  TrialOptions options{.seed = 5, .problems = 60, .at_the_top = 0, .each = 3};
+  options.limits = {.most_flops = 2e6, .operation = "softmax", .f8_percent = 100};
   const std::vector<FillVerdict> verdicts =
       judge_random_problems(ATTEST_BINARY_DIR "/tests/plugins/honest.so", options, 0, 1);
   EXPECT_GT(verdicts.size(), 300u);

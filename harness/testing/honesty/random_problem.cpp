@@ -24,7 +24,7 @@ constexpr DType kDtypes[] = {ATTEST_F32, ATTEST_F32,  ATTEST_F32,  ATTEST_F16,  
 
 // Making, reading and judging an element cost about as much as so many operations.
 constexpr double kElementFlops = 100;
-constexpr uint64_t kTopKStream = 0x746f706b;
+constexpr uint64_t kTopKStream = 0x746f706b, kF8Stream = 0x6638;
 
 class Draw {
  public:
@@ -358,6 +358,26 @@ void set_top_k(Problem& problem, Draw& draw) {
   finish_problem(problem);
 }
 
+// Q, K and V in 8 bits, with factors or without.
+void set_f8(Problem& problem, Draw& draw) {
+  auto& p = problem.as<SoftmaxParams>();
+  const DType f8 = draw.chance(50) ? ATTEST_F8E4M3 : ATTEST_F8E5M2;
+  for (const int32_t role : {ATTEST_Q, ATTEST_K, ATTEST_V}) problem.tensor[size_t(role)].dtype = f8;
+  const bool q = draw.chance(60), k = draw.chance(60), v = draw.chance(60);
+  if (q && draw.chance(50)) p.descale_block_q = draw.between(1, p.seq_len_q);
+  if ((k || v) && p.page_size == 0 && draw.chance(50))
+    p.descale_block_kv = draw.between(1, p.seq_len_kv);
+  for (const auto& [role, given] :
+       {std::pair(ATTEST_Q_DESCALE, q), {ATTEST_K_DESCALE, k}, {ATTEST_V_DESCALE, v}}) {
+    if (!given) continue;
+    std::vector<int64_t> dims = problem.operation->dims(problem, role);
+    for (int64_t& dim : dims)
+      if (draw.chance(30)) dim = 1;
+    problem.tensor[size_t(role)] = dense_tensor(ATTEST_F32, ATTEST_READ, dims);
+  }
+  finish_problem(problem);
+}
+
 }  // namespace
 
 Problem random_problem(uint64_t seed, uint64_t index, const ProblemLimits& limits) {
@@ -371,6 +391,8 @@ Problem random_problem(uint64_t seed, uint64_t index, const ProblemLimits& limit
     // Draws of its own, so that the other problems of a stream stay what they are.
     Draw of_top_k(random_bits(seed, kTopKStream), index);
     if (of_top_k.chance(limits.top_k_percent)) set_top_k(problem, of_top_k);
+    Draw of_f8(random_bits(seed, kF8Stream), index);
+    if (of_f8.chance(limits.f8_percent)) set_f8(problem, of_f8);
     return problem;
   }
   if (is("linear", 93)) return LinearMaker(draw, limits).make();

@@ -18,6 +18,7 @@ struct ProblemLimits {
   int64_t most_pairs = 4'000'000;  // elements of BIAS and MASK
   std::string operation;           // this one alone; empty: any
   int top_k_percent = 6;           // of the problems of softmax attention have top_k
+  int f8_percent = 6;              // of them have Q, K and V in 8 bits
 };
 
 /// Problem `index` of the stream `seed`: the same one on every machine. It is complete and valid.

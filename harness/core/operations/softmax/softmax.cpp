@@ -5,8 +5,10 @@
 
 #include "core/operations/relation.hpp"
 #include "core/operations/softmax/closed_form/codebook.hpp"
+#include "core/operations/softmax/fills/f8.hpp"
 #include "core/operations/softmax/fills/finite_biases.hpp"
 #include "core/operations/softmax/fills/top_k.hpp"
+#include "core/operations/softmax/problem/dequantised.hpp"
 #include "core/operations/softmax/problem/geometry.hpp"
 #include "core/tensor/error.hpp"
 #include "core/tensor/random.hpp"
@@ -44,6 +46,8 @@ constexpr Field kFields[] = {
     FIELD(global_tokens, 0, "first positions that the band leaves out: they see all, all see them"),
     FIELD(top_k, 0, "keys of a row that count, those of the largest logits; 0: all"),
     FIELD(top_k_ties, 0, "of equal logits at that edge count 0: the first keys; 1: all"),
+    FIELD(descale_block_q, 0, "queries that share a factor of q_descale; 0: a whole sequence"),
+    FIELD(descale_block_kv, 0, "keys that share a factor of k_descale and of v_descale; 0: all"),
 };
 #undef FIELD
 
@@ -66,6 +70,9 @@ constexpr Role kRoles[] = {
     {ATTEST_ALIBI_SLOPES, "alibi_slopes", ATTEST_READ, false, ATTEST_F32},
     {ATTEST_SINKS, "sinks", ATTEST_READ, false, ATTEST_F32},
     {ATTEST_BLOCK_MASK, "block_mask", ATTEST_READ, false, ATTEST_BOOL},
+    {ATTEST_Q_DESCALE, "q_descale", ATTEST_READ, false, ATTEST_F32},
+    {ATTEST_K_DESCALE, "k_descale", ATTEST_READ, false, ATTEST_F32},
+    {ATTEST_V_DESCALE, "v_descale", ATTEST_READ, false, ATTEST_F32},
 };
 
 // No bug is known that these alone find: they judge whoever asks for them.
@@ -107,6 +114,10 @@ std::vector<int64_t> key_dims(const Problem& problem) {
   }
   if (problem.has(ATTEST_CU_SEQLENS_KV)) return {1, p.num_kv_heads, tokens_kv(problem)};
   return {p.batch, p.num_kv_heads, p.seq_len_kv};
+}
+
+int64_t factor_blocks(int64_t tokens, int64_t block) {
+  return block > 0 ? (tokens + block - 1) / block : 1;
 }
 
 // Throws Error if the blocks have no size.
@@ -172,12 +183,19 @@ std::vector<int64_t> SoftmaxOperation::dims(const Problem& problem, int32_t role
     case ATTEST_ALIBI_SLOPES: return {p.batch, p.num_heads};
     case ATTEST_SINKS: return {p.num_heads};
     case ATTEST_BLOCK_MASK: return block_mask_dims(p);
+    case ATTEST_Q_DESCALE:
+      return {p.batch, p.num_heads, factor_blocks(p.seq_len_q, p.descale_block_q)};
+    case ATTEST_K_DESCALE:
+    case ATTEST_V_DESCALE:
+      if (p.page_size > 0) return {1, p.num_kv_heads, 1};  // a page belongs to no sequence
+      return {p.batch, p.num_kv_heads, factor_blocks(p.seq_len_kv, p.descale_block_kv)};
     default: return {};
   }
 }
 
 bool SoftmaxOperation::may_broadcast(int32_t role, int axis) const {
   return role == ATTEST_BIAS || role == ATTEST_MASK || (role == ATTEST_BLOCK_MASK && axis < 2) ||
+         role == ATTEST_Q_DESCALE || role == ATTEST_K_DESCALE || role == ATTEST_V_DESCALE ||
          ((role == ATTEST_ORDER || role == ATTEST_ALIBI_SLOPES) && axis == 0);
 }
 
@@ -206,6 +224,7 @@ uint64_t SoftmaxOperation::features(const Problem& problem) const {
   add(problem.has(ATTEST_BLOCK_MASK), ATTEST_WITH_BLOCK_MASK);
   add(p.global_tokens > 0, ATTEST_WITH_GLOBAL);
   add(p.top_k > 0, ATTEST_WITH_TOP_K);
+  add(has_factors(problem), ATTEST_WITH_DESCALE);
   return bits;
 }
 
@@ -238,6 +257,11 @@ bool on_request(const std::string& name) {
 
 std::vector<std::string> SoftmaxOperation::fills(const Problem& problem) const {
   std::vector<std::string> names{"random"};
+  if (has_f8(problem)) {
+    names.emplace_back(kF8BandsName);
+    if (problem.as<Params>().top_k == 0) names.emplace_back("wild");
+    return names;
+  }
   if (problem.as<Params>().top_k > 0) {
     for (std::string& name : top_k_fills(problem)) names.push_back(std::move(name));
     return names;
@@ -254,7 +278,7 @@ std::vector<std::string> SoftmaxOperation::fills(const Problem& problem) const {
 }
 
 std::vector<std::string> SoftmaxOperation::more_fills(const Problem& problem) const {
-  if (problem.as<Params>().top_k > 0) return {};
+  if (problem.as<Params>().top_k > 0 || has_f8(problem)) return {};
   std::vector<std::string> names = codebook_fills(problem);
   std::erase_if(names, [&](const std::string& name) { return !on_request(name); });
   return names;
@@ -264,12 +288,15 @@ void SoftmaxOperation::fill(const Problem& problem, const Fill& fill, const Tens
                             bool only_own) const {
   if (is_codebook(fill)) return fill_codebook(problem, fill, tensors, only_own);
   if (wild_round_of(fill.name) >= 0) return fill_wild(problem, fill, tensors, only_own);
-  if (is_top_k_fill(fill.name)) {
-    if (problem.as<Params>().top_k == 0)
+  if (fill.name == kF8BandsName && !has_f8(problem))
+    throw Error("fill 'f8_bands': is for 8 bits; give them, e.g. q=f8e4m3 k=f8e4m3 v=f8e4m3");
+  if (fill.name == kF8BandsName || is_top_k_fill(fill.name)) {
+    if (is_top_k_fill(fill.name) && problem.as<Params>().top_k == 0)
       throw Error("fill '" + fill.name + "': is for problems with top_k; give top_k, e.g. top_k=8");
     Fill random = fill;
     random.name = "random";
     fill_random(problem, random, tensors, only_own);
+    if (fill.name == kF8BandsName) return write_f8_bands(problem, fill, tensors);
     return write_top_k(problem, fill, tensors);
   }
   if (fill.name != "random" && fill.name != "tokens")
@@ -277,7 +304,7 @@ void SoftmaxOperation::fill(const Problem& problem, const Fill& fill, const Tens
         "fill '" + fill.name +
         "': softmax has random, tokens, wild, wild_2 to wild_7, codebook, codebook_peaked, huge, "
         "rising, rising_2 to rising_24, cancelling, edges, equal, flat and tiny; with top_k also "
-        "top_k_levels, top_k_close and top_k_wild");
+        "top_k_levels, top_k_close and top_k_wild; in 8 bits random, tokens, wild and f8_bands");
   fill_random(problem, fill, tensors, only_own);
   if (fill.name == "random" && tensors[ATTEST_BIAS]) write_finite_biases(problem, tensors);
 }
@@ -285,12 +312,38 @@ void SoftmaxOperation::fill(const Problem& problem, const Fill& fill, const Tens
 namespace {
 
 // Values of "random" do not depend on their keys; those of tokens, and of given tensors, may.
-bool values_may_follow(const Fill& fill) { return fill.name != "random"; }
+bool values_may_follow(const Fill& fill) {
+  return fill.name != "random" && fill.name != kF8BandsName;
+}
+
+// The golden of what Q, K and V stand for.
+class DequantisedGolden final : public Golden {
+ public:
+  DequantisedGolden(const SoftmaxOperation& operation, const Problem& problem, const Fill& fill,
+                    const Tensors& tensors)
+      : inputs_(problem, tensors),
+        golden_(operation.golden(inputs_.problem(), fill, inputs_.tensors())) {}
+
+  void expect(const Arithmetic& arithmetic, const Sink& sink) const override {
+    golden_->expect(arithmetic, sink);
+  }
+  int64_t distinct_rows() const override { return golden_->distinct_rows(); }
+  int64_t independent_rows(const Arithmetic& arithmetic, int32_t role) const override {
+    return golden_->independent_rows(arithmetic, role);
+  }
+  std::string method() const override { return golden_->method(); }
+
+ private:
+  Dequantised inputs_;
+  std::unique_ptr<Golden> golden_;
+};
 
 }  // namespace
 
 std::unique_ptr<Golden> SoftmaxOperation::golden(const Problem& problem, const Fill& fill,
                                                  const Tensors& tensors) const {
+  if (has_factors(problem))
+    return std::make_unique<DequantisedGolden>(*this, problem, fill, tensors);
   if (has_closed_form(problem, fill)) return codebook_golden(problem, fill, tensors);
   if (is_codebook(fill)) return sampled_codebook_golden(problem, fill, tensors);
   if (wild_round_of(fill.name) >= 0) return wild_golden(problem, tensors);
@@ -301,7 +354,8 @@ std::unique_ptr<Golden> SoftmaxOperation::golden(const Problem& problem, const F
 std::unique_ptr<Golden> SoftmaxOperation::golden_with(const GoldenDevice& device,
                                                       const Problem& problem, const Fill& fill,
                                                       const Tensors& tensors) const {
-  if (has_closed_form(problem, fill) || wild_round_of(fill.name) >= 0 || is_top_k_fill(fill.name))
+  if (has_closed_form(problem, fill) || wild_round_of(fill.name) >= 0 || is_top_k_fill(fill.name) ||
+      has_f8(problem))
     return golden(problem, fill, tensors);
   if (is_codebook(fill)) return sampled_codebook_golden(problem, fill, tensors, &device);
   return softmax_golden(problem, tensors, &device, values_may_follow(fill));

@@ -41,6 +41,9 @@ class SoftmaxOperation final : public Operation {
   void complete(Problem& problem) const override;
   std::vector<int64_t> dims(const Problem& problem, int32_t role) const override;
   bool may_broadcast(int32_t role, int axis) const override;
+  bool may_be_f8(int32_t role) const override {
+    return role == ATTEST_Q || role == ATTEST_K || role == ATTEST_V;
+  }
   std::string dim_name(int32_t /*role*/, int axis) const override { return attention_dim(axis); }
   void check(const Problem& problem) const override;
   uint64_t features(const Problem& problem) const override;
@@ -91,8 +94,8 @@ void fill_slopes(const Problem& problem, uint64_t seed, const Tensor& slopes);
 void fill_sinks(const Problem& problem, uint64_t seed, const Tensor& sinks, double lift);
 /// Adds `lift` to the SINKS of every `step`-th head, beginning with head 0.
 void lift_sinks(const Tensor& sinks, double lift, int64_t step);
-/// Writes slopes, sinks, BIAS and REL_BIAS (normal numbers; BIAS with a few -inf), and MASK (80 %
-/// ones, and a few rows that see nothing).
+/// Writes slopes, sinks, factors, BIAS and REL_BIAS (normal numbers; BIAS with a few -inf), and
+/// MASK (80 % ones, and a few rows that see nothing).
 void fill_terms(const Problem& problem, uint64_t seed, const Tensors& tensors);
 
 /// The fill "random". Q and K are normal, scaled so that scores have standard deviation 1; V has

@@ -98,6 +98,8 @@ class SoftmaxBackwardOperation final : public Operation {
     refuse_if(p.grid_width != 0, "grid_width");
     refuse_if(p.block_q != 0, "block_q");
     refuse_if(p.block_kv != 0, "block_kv");
+    refuse_if(p.descale_block_q != 0, "descale_block_q");
+    refuse_if(p.descale_block_kv != 0, "descale_block_kv");
     refuse_if(p.global_tokens != 0, "global_tokens");
     softmax_operation().check(problem);
     for (const Role& role : roles())

@@ -5,6 +5,7 @@
 
 #include "core/operations/softmax/events/events.hpp"
 #include "core/operations/softmax/events/shape.hpp"
+#include "core/operations/softmax/problem/dequantised.hpp"
 #include "core/operations/softmax/softmax.hpp"
 
 namespace attest::core {
@@ -296,6 +297,7 @@ class Catalogue {
 }  // namespace
 
 std::vector<NumericEvent> SoftmaxOperation::events(const Problem& problem) const {
+  if (has_f8(problem)) return {};
   return Catalogue(problem).list();
 }
 

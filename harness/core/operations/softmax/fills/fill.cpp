@@ -8,6 +8,7 @@
 
 #include "core/operations/fill_rows.hpp"
 #include "core/operations/softmax/closed_form/block_masks.hpp"
+#include "core/operations/softmax/fills/f8.hpp"
 #include "core/operations/softmax/problem/geometry.hpp"
 #include "core/operations/softmax/softmax.hpp"
 #include "core/tensor/error.hpp"
@@ -178,6 +179,7 @@ void fill_terms(const Problem& problem, uint64_t seed, const Tensors& tensors) {
     fill_slopes(problem, role_seed(seed, ATTEST_ALIBI_SLOPES), tensors[ATTEST_ALIBI_SLOPES]);
   if (tensors[ATTEST_SINKS])
     fill_sinks(problem, role_seed(seed, ATTEST_SINKS), tensors[ATTEST_SINKS], 0);
+  fill_factors(seed, tensors);
   if (tensors[ATTEST_REL_BIAS])
     fill_normal(tensors[ATTEST_REL_BIAS], role_seed(seed, ATTEST_REL_BIAS));
 }

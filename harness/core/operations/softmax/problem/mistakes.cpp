@@ -9,6 +9,7 @@
 #include <numbers>
 #include <string_view>
 
+#include "core/operations/softmax/problem/dequantised.hpp"
 #include "core/operations/softmax/softmax.hpp"
 
 namespace attest::core {
@@ -32,6 +33,7 @@ class Mistakes {
     if (p_.window_left >= 0 || p_.window_right >= 0) add_bands();
     if (p_.global_tokens > 0) add_globals();
     if (p_.top_k > 0) add_top_k();
+    if (has_f8(problem_)) add_f8();
     add_heads();
     if (is_plain()) add_lost_keys();
     return std::move(mistakes_);
@@ -42,7 +44,7 @@ class Mistakes {
   bool is_plain() const {
     for (const int32_t role :
          {ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV, ATTEST_SEQ_LENS_Q, ATTEST_SEQ_LENS_KV,
-          ATTEST_PAGE_TABLE, ATTEST_ORDER, ATTEST_BLOCK_MASK})
+          ATTEST_PAGE_TABLE, ATTEST_ORDER, ATTEST_BLOCK_MASK, ATTEST_K_DESCALE, ATTEST_V_DESCALE})
       if (problem_.has(role)) return false;
     return p_.global_tokens == 0 && p_.patch_size == 0 && p_.grid_height == 0;
   }
@@ -81,8 +83,8 @@ class Mistakes {
   }
 
   void add_left_out() {
-    for (const int32_t role :
-         {ATTEST_BIAS, ATTEST_MASK, ATTEST_REL_BIAS, ATTEST_ALIBI_SLOPES, ATTEST_SINKS})
+    for (const int32_t role : {ATTEST_BIAS, ATTEST_MASK, ATTEST_REL_BIAS, ATTEST_ALIBI_SLOPES,
+                               ATTEST_SINKS, ATTEST_Q_DESCALE, ATTEST_K_DESCALE, ATTEST_V_DESCALE})
       if (problem_.has(role))
         add(fmt::format("{} were left out", find_role(*problem_.operation, role)->name),
             [&](Mistake& mistake) { mistake.drop(role); });
@@ -151,6 +153,25 @@ class Mistakes {
                  p.top_k_ties = p.top_k_ties == ATTEST_TOP_K_FIRST ? ATTEST_TOP_K_ALL_TIES
                                                                    : ATTEST_TOP_K_FIRST;
                });
+  }
+
+  void add_f8() {
+    const DType stored = problem_.tensor[ATTEST_Q].dtype,
+                other = stored == ATTEST_F8E4M3 ? ATTEST_F8E5M2 : ATTEST_F8E4M3;
+    add(fmt::format("q, k and v were {}", dtype_name(other)), [&](Mistake& mistake) {
+      for (const StoredRole& one : kStoredRoles)
+        mistake.problem.tensor[size_t(one.role)].dtype =
+            mistake.inputs[size_t(one.role)].spec.dtype = other;
+    });
+    for (const auto& [one, two] : {std::pair(ATTEST_K_DESCALE, ATTEST_V_DESCALE),
+                                   std::pair(ATTEST_Q_DESCALE, ATTEST_K_DESCALE)})
+      if (problem_.has(one) && problem_.has(two))
+        add(fmt::format("{} and {} were exchanged", find_role(*problem_.operation, one)->name,
+                        find_role(*problem_.operation, two)->name),
+            [&, first = size_t(one), second = size_t(two)](Mistake& mistake) {
+              std::swap(mistake.problem.tensor[first], mistake.problem.tensor[second]);
+              std::swap(mistake.inputs[first], mistake.inputs[second]);
+            });
   }
 
   void read_heads(std::string words, const std::vector<int64_t>& head_of) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "core/operations/softmax/problem/dequantised.hpp"
 #include "core/operations/softmax/softmax.hpp"
 #include "core/tensor/error.hpp"
 
@@ -195,6 +196,36 @@ void check_top_k(const Params& p) {
           "top_k_ties: without top_k every key counts; give top_k, or leave top_k_ties out");
 }
 
+// Q, K and V in 8 bits, and their factors.
+void check_f8(const Problem& problem) {
+  const Params& p = problem.as<Params>();
+  const DType stored = problem.tensor[ATTEST_Q].dtype;
+  // Gradients, which are checked here too, have no factors.
+  const auto name_of = [](int32_t role) { return find_role(softmax_operation(), role)->name; };
+  for (const int32_t role : {ATTEST_K, ATTEST_V}) {
+    const DType dtype = problem.tensor[size_t(role)].dtype;
+    require(dtype == stored || (!is_f8(dtype) && !is_f8(stored)),
+            fmt::format("{}: dtype {} where q is {}; 8 bits are those of q, k and v alike",
+                        name_of(role), dtype_name(dtype), dtype_name(stored)));
+  }
+  for (const auto& [role, factors] : kStoredRoles)
+    require(is_f8(stored) || !problem.has(factors),
+            fmt::format("{}: factors belong to 8 bits, and {} is {}; leave it out, or give q, k "
+                        "and v f8e4m3 or f8e5m2",
+                        name_of(factors), name_of(role), dtype_name(stored)));
+  between("descale_block_q", p.descale_block_q, 0, kMostTokens);
+  between("descale_block_kv", p.descale_block_kv, 0, kMostTokens);
+  require(p.descale_block_q == 0 || problem.has(ATTEST_Q_DESCALE),
+          "descale_block_q: without q_descale there are no factors; give q_descale, or leave "
+          "descale_block_q out");
+  require(p.descale_block_kv == 0 || problem.has(ATTEST_K_DESCALE) || problem.has(ATTEST_V_DESCALE),
+          "descale_block_kv: without k_descale and v_descale there are no factors; give one of "
+          "them, or leave descale_block_kv out");
+  require(p.descale_block_kv == 0 || p.page_size == 0,
+          "descale_block_kv: a page may belong to several sequences; leave descale_block_kv or "
+          "page_size out");
+}
+
 }  // namespace
 
 void SoftmaxOperation::check(const Problem& problem) const {
@@ -213,6 +244,7 @@ void SoftmaxOperation::check(const Problem& problem) const {
   check_block_mask(problem);
   check_global_tokens(problem);
   check_top_k(p);
+  check_f8(problem);
 }
 
 }  // namespace attest::core

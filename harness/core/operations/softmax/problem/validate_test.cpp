@@ -24,10 +24,10 @@ TEST(SoftmaxFields, CoverTheStruct) {
   size_t next = sizeof(Params::struct_size);
   for (const auto& [offset, size] : spans) {
     if (next == offsetof(Params, reserved_)) next += sizeof(float);
+    if (next == offsetof(Params, reserved2_)) next += sizeof(int32_t);
     EXPECT_EQ(offset, next);
     next = offset + size;
   }
-  if (next == offsetof(Params, reserved2_)) next += sizeof(int32_t);
   EXPECT_EQ(next, sizeof(Params));
 }
 
@@ -81,6 +81,49 @@ TEST(SoftmaxFeatures, OneBitEach) {
             "BLOCK_MASK");
   EXPECT_EQ(features([](Params& p) { p.window_right = 0, p.global_tokens = 1; }), "CAUSAL+GLOBAL");
   EXPECT_EQ(features([](Params& p) { p.top_k = 1; }), "TOP_K");
+  EXPECT_EQ(print_features(testing::make_case(
+                               "", [](Params&) {}, {}, ATTEST_F16, ATTEST_F8E4M3)
+                               .problem.features),
+            "MIXED_DTYPE");
+  EXPECT_EQ(print_features(testing::make_case(
+                               "", [](Params&) {}, {ATTEST_V_DESCALE}, ATTEST_F16, ATTEST_F8E4M3)
+                               .problem.features),
+            "MIXED_DTYPE+DESCALE");
+}
+
+std::string f8_complaint(const std::function<void(Params&)>& set, const std::vector<int32_t>& with,
+                         DType q, DType v) {
+  try {
+    testing::Case c =
+        testing::make_case("", [](Params&) {}, with, ATTEST_F16, is_f8(q) ? q : ATTEST_NONE);
+    c.problem.tensor[ATTEST_V].dtype = v;
+    set(c.problem.as<Params>());
+    finish_problem(c.problem);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(SoftmaxF8, MessagesNameFieldAndRemedy) {
+  const auto nothing = [](Params&) {};
+  EXPECT_EQ(f8_complaint(nothing, {ATTEST_V_DESCALE}, ATTEST_F8E5M2, ATTEST_F8E5M2), "");
+  EXPECT_EQ(f8_complaint(nothing, {}, ATTEST_F8E5M2, ATTEST_F8E4M3),
+            "v: dtype f8e4m3 where q is f8e5m2; 8 bits are those of q, k and v alike");
+  EXPECT_EQ(f8_complaint(nothing, {}, ATTEST_F8E5M2, ATTEST_F16),
+            "v: dtype f16 where q is f8e5m2; 8 bits are those of q, k and v alike");
+  EXPECT_EQ(f8_complaint(nothing, {ATTEST_Q_DESCALE}, ATTEST_F16, ATTEST_F16),
+            "q_descale: factors belong to 8 bits, and q is f16; leave it out, or give q, k and v "
+            "f8e4m3 or f8e5m2");
+  EXPECT_THAT(f8_complaint([](Params& p) { p.descale_block_q = 8; }, {ATTEST_K_DESCALE},
+                           ATTEST_F8E4M3, ATTEST_F8E4M3),
+              ::testing::HasSubstr("descale_block_q: without q_descale there are no factors"));
+  EXPECT_THAT(
+      f8_complaint([](Params& p) { p.descale_block_kv = 8; }, {}, ATTEST_F8E4M3, ATTEST_F8E4M3),
+      ::testing::HasSubstr("descale_block_kv: without k_descale and v_descale"));
+  EXPECT_THAT(f8_complaint([](Params& p) { p.descale_block_kv = -1; }, {ATTEST_K_DESCALE},
+                           ATTEST_F8E4M3, ATTEST_F8E4M3),
+              ::testing::HasSubstr("descale_block_kv: -1; must lie in 0 .."));
 }
 
 // The last blocks may be short. Heads and sequences may share a mask, blocks may not.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/operations/relation.hpp"
+#include "core/operations/softmax/problem/dequantised.hpp"
 #include "core/operations/softmax/softmax.hpp"
 #include "core/tensor/error.hpp"
 #include "core/tensor/random.hpp"
@@ -275,6 +276,26 @@ constexpr OneThing kThings[] = {
        auto& p = other.as<Params>();
        refuse_unless(p.top_k > 0 && p.top_k < p.seq_len_kv);
        ++p.top_k;
+     }},
+    {"f8",
+     [](Problem& other) {
+       refuse_unless(has_f8(other));
+       const bool e4m3 = other.tensor[ATTEST_Q].dtype == ATTEST_F8E4M3;
+       for (const StoredRole& stored : kStoredRoles)
+         other.tensor[size_t(stored.role)].dtype = e4m3 ? ATTEST_F8E5M2 : ATTEST_F8E4M3;
+     }},
+    {"q_descale", toggle<ATTEST_Q_DESCALE>},
+    {"k_descale", toggle<ATTEST_K_DESCALE>},
+    {"v_descale", toggle<ATTEST_V_DESCALE>},
+    {"descale_block_q",
+     [](Problem& other) {
+       refuse_unless(other.as<Params>().descale_block_q > 1);
+       resize(other, [](Params& p) { p.descale_block_q = (p.descale_block_q + 1) / 2; });
+     }},
+    {"descale_block_kv",
+     [](Problem& other) {
+       refuse_unless(other.as<Params>().descale_block_kv > 1);
+       resize(other, [](Params& p) { p.descale_block_kv = (p.descale_block_kv + 1) / 2; });
      }},
     {"window_height",
      [](Problem& other) {

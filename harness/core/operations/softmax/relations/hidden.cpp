@@ -65,7 +65,7 @@ class Hidden final : public SamePlaces {
   void change(const Tensor& tensor, const Cells& cells) const {
     const TensorSpec& spec = tensor.spec;
     // Whatever the storage is, a kernel may round operands to f16, and 0 times infinity is NaN.
-    const double most = largest_finite(ATTEST_F16) / 2;
+    const double most = std::min(largest_finite(ATTEST_F16) / 2, largest_finite(tensor.spec.dtype));
     for (int64_t row = 0; row < row_count(spec, 3); ++row) {
       if (!cells.at({row / (spec.dim[1] * spec.dim[2]), row % spec.dim[2]})) continue;
       for (int64_t d = 0; d < spec.dim[3]; ++d) {

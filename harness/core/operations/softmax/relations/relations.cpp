@@ -1,6 +1,7 @@
 // Which relations a softmax problem has, in the order in which they are tried.
 #include "core/operations/softmax/relations/relations.hpp"
 
+#include "core/operations/softmax/problem/dequantised.hpp"
 #include "core/operations/softmax/softmax.hpp"
 
 namespace attest::core {
@@ -24,8 +25,9 @@ std::vector<std::unique_ptr<Relation>> SoftmaxOperation::relations(const Problem
   auto add = [&](std::unique_ptr<Relation> relation) {
     if (relation) list.push_back(std::move(relation));
   };
-  add(key_permutation(problem, inputs));
-  add(query_permutation(problem, inputs));
+  // What 8 bits hold is too coarse to be changed, and factors stay at their places.
+  const bool f8 = has_f8(problem), factors = has_factors(problem);
+  if (!factors) add(key_permutation(problem, inputs)), add(query_permutation(problem, inputs));
   add(more("batch-repetition", problem, inputs,
            [](Params& p) { p.batch *= p.batch == 1 ? 3 : 2; }));
   add(more("head-repetition", problem, inputs, [](Params& p) {
@@ -34,12 +36,14 @@ std::vector<std::unique_ptr<Relation>> SoftmaxOperation::relations(const Problem
   }));
   // A sink stays where it is, has no value, and would be in both parts.
   const bool sinks = (problem.features & ATTEST_WITH_SINKS) != 0;
-  if (!sinks) add(common_shift(problem, inputs)), add(row_sum(problem, inputs));
-  for (auto& relation : value_scales(problem, inputs, value_ranges(problem, inputs)))
-    add(std::move(relation));
+  if (!sinks && !f8) add(common_shift(problem, inputs));
+  if (!sinks && !factors) add(row_sum(problem, inputs));
+  if (!factors)
+    for (auto& relation : value_scales(problem, inputs, value_ranges(problem, inputs)))
+      add(std::move(relation));
   add(hidden(problem, inputs, false));
   add(hidden(problem, inputs, true));
-  if (!sinks) add(split_merge(problem, inputs));
+  if (!sinks && !factors) add(split_merge(problem, inputs));
   return list;
 }
 

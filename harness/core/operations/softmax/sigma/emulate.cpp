@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/operations/rounding.hpp"
+#include "core/operations/softmax/problem/dequantised.hpp"
 #include "core/operations/softmax/problem/geometry.hpp"
 #include "core/operations/softmax/softmax.hpp"
 #include "core/tensor/random.hpp"
@@ -311,6 +312,10 @@ int SoftmaxOperation::kernels(const Problem&, const Arithmetic& declared) const 
 void SoftmaxOperation::emulate(const Problem& problem, const Tensors& tensors,
                                const Arithmetic& declared, int kernel,
                                std::span<const int64_t> rows, const EmulationSink& sink) const {
+  if (has_factors(problem)) {
+    const Dequantised wide(problem, tensors);
+    return emulate(wide.problem(), wide.tensors(), declared, kernel, rows, sink);
+  }
   const SoftmaxArithmetic arithmetic = SoftmaxArithmetic::of(declared);
   const bool online = arithmetic.exp_error > 0 && kernel == kernels(problem, declared) - 1;
   emulate_softmax(problem, tensors, arithmetic,

@@ -123,6 +123,7 @@ SigmaModel SigmaModel::of(const SoftmaxArithmetic& arithmetic, const Problem& pr
     model.scale_bias =
         factor(SigmaTerm::kFoldedScale) *
         folded_scale_bias(double(p.softmax_scale), problem.tensor[ATTEST_Q].dtype, arithmetic.qk);
+  if (problem.features & ATTEST_WITH_DESCALE) model.take_factors();
   model.softcap = double(p.softcap);
   if (p.softcap > 0 && model.has_common_addends()) {
     model.cap_error = factor(SigmaTerm::kAtCap) * model.u_s * double(p.softcap);
@@ -131,6 +132,10 @@ SigmaModel SigmaModel::of(const SoftmaxArithmetic& arithmetic, const Problem& pr
   // So low a softcap makes scores nearly equal: sums in 16 bits round many of their weights alike.
   if (p.softcap > 0 && p.softcap <= 1 && model.u_acc > 0x1p-14) model.least_repeated = 0.5;
   return model;
+}
+
+void SigmaModel::take_factors() {
+  scale_bias = std::hypot(scale_bias, factor(SigmaTerm::kFoldedScale) * std::sqrt(2.0 / 3) * u_qk);
 }
 
 double SigmaModel::kappa(double max, double lse) const {

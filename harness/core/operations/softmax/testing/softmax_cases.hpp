@@ -38,10 +38,12 @@ struct Case {
   }
 };
 
-/// `set` changes parameters; `with` are optional tensors, dense and in full.
+/// `set` changes parameters; `with` are optional tensors, dense and in full. `f8`: the dtype of Q,
+/// K and V where it is one of 8 bits.
 inline Case make_case(const std::string& name,
                       const std::function<void(attest_softmax_params&)>& set,
-                      const std::vector<int32_t>& with = {}, DType dtype = ATTEST_F32) {
+                      const std::vector<int32_t>& with = {}, DType dtype = ATTEST_F32,
+                      DType f8 = ATTEST_NONE) {
   Case c{.name = name, .problem = blank_problem(softmax_operation(), dtype), .memory = {}};
   auto& p = c.problem.as<attest_softmax_params>();
   p.num_heads = 2;
@@ -57,6 +59,10 @@ inline Case make_case(const std::string& name,
     spec = dense_tensor(r.dtype == ATTEST_NONE ? dtype : r.dtype, r.access,
                         softmax_operation().dims(c.problem, role));
   }
+  for (const int32_t role : {ATTEST_Q, ATTEST_K, ATTEST_V})
+    if (f8 != ATTEST_NONE)
+      c.problem.tensor[size_t(role)] =
+          dense_tensor(f8, ATTEST_READ, softmax_operation().dims(c.problem, role));
   finish_problem(c.problem);
   c.allocate();
   c.fill();
@@ -381,6 +387,39 @@ inline std::vector<Case> all_cases() {
                 {ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV, ATTEST_ORDER, ATTEST_LSE}));
   add(make_case("top_k, grid, rel_bias", [grid](P& p) { grid(p), p.shift_y = 1, p.top_k = 4; },
                 {ATTEST_REL_BIAS, ATTEST_LSE}));
+  const std::vector<int32_t> factors{ATTEST_Q_DESCALE, ATTEST_K_DESCALE, ATTEST_V_DESCALE,
+                                     ATTEST_LSE};
+  add(make_case("f8e4m3", [](P&) {}, {ATTEST_LSE}, ATTEST_F16, ATTEST_F8E4M3));
+  add(make_case(
+      "f8e5m2, factors of heads, gqa, bias",
+      [](P& p) { p.batch = 2, p.num_heads = 4, p.num_kv_heads = 2, p.seq_len_kv = 53; },
+      {ATTEST_Q_DESCALE, ATTEST_K_DESCALE, ATTEST_V_DESCALE, ATTEST_BIAS, ATTEST_LSE}, ATTEST_F32,
+      ATTEST_F8E5M2));
+  add(broadcast(make_case(
+                    "f8e4m3, factors of blocks, causal, one for all values",
+                    [](P& p) {
+                      p.batch = 2;
+                      p.seq_len_kv = 50;
+                      p.window_right = 0;
+                      p.descale_block_q = 8;
+                      p.descale_block_kv = 7;
+                    },
+                    factors, ATTEST_BF16, ATTEST_F8E4M3),
+                ATTEST_V_DESCALE, {0, 1, 2}));
+  add(make_case(
+      "f8e4m3, factors of blocks, packed, order",
+      [](P& p) { p.batch = 4, p.descale_block_q = 5, p.descale_block_kv = 5, p.window_left = 9; },
+      {ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV, ATTEST_ORDER, ATTEST_Q_DESCALE, ATTEST_K_DESCALE,
+       ATTEST_V_DESCALE, ATTEST_LSE},
+      ATTEST_F32, ATTEST_F8E4M3));
+  add(make_case(
+      "f8e5m2, factors, pages, top_k", [](P& p) { p.batch = 3, p.page_size = 8, p.top_k = 6; },
+      {ATTEST_PAGE_TABLE, ATTEST_SEQ_LENS_KV, ATTEST_K_DESCALE, ATTEST_V_DESCALE, ATTEST_LSE},
+      ATTEST_F16, ATTEST_F8E5M2));
+  add(make_case(
+      "f8e4m3, factors of blocks, grid",
+      [grid](P& p) { grid(p), p.shift_x = 1, p.descale_block_q = 10, p.descale_block_kv = 13; },
+      factors, ATTEST_F16, ATTEST_F8E4M3));
   add(make_case("f16", [](P& p) { p.head_dim = 24; }, {ATTEST_LSE, ATTEST_BIAS}, ATTEST_F16));
   add(make_case("bf16", [](P& p) { p.head_dim = 24; }, {ATTEST_LSE}, ATTEST_BF16));
   add(make_case("several tiles",
@@ -426,7 +465,7 @@ inline std::vector<Case> all_cases() {
 /// One (query head, row of Q) with the keys that it sees, by rows of the tensors.
 struct BruteRow {
   std::vector<std::pair<int64_t, int64_t>> cells;  // dim 0 and dim 2 of K
-  std::vector<long double> scores;
+  std::vector<long double> scores, value_factors;
   int64_t b = 0, i = 0;  // sequence and place; meaningless where no place stands on the row
   std::optional<long double> sink;  // logit of what has no value
 };
@@ -452,7 +491,9 @@ class Brute {
           if (has(ATTEST_SINKS)) out.sink = static_cast<long double>(at(ATTEST_SINKS, {h}));
           for (int64_t j = 0; j < length(b, true); ++j)
             if (const auto s = score(b, h, i, j))
-              out.cells.push_back(cell(b, j, true)), out.scores.push_back(*s);
+              out.cells.push_back(cell(b, j, true)), out.scores.push_back(*s),
+                  out.value_factors.push_back(
+                      factor(ATTEST_V_DESCALE, b, h / (p_.num_heads / p_.num_kv_heads), j));
           if (p_.top_k > 0) keep_top_k(out);
         }
     return found;
@@ -471,7 +512,7 @@ class Brute {
     std::vector<long double> sums(size_t(p_.head_dim_v), 0);
     const long double z = lse(row);
     for (size_t k = 0; k < row.scores.size(); ++k) {
-      const long double p = std::exp(row.scores[k] - z);
+      const long double p = std::exp(row.scores[k] - z) * row.value_factors[k];
       for (int64_t d = 0; d < p_.head_dim_v; ++d)
         sums[size_t(d)] += p * static_cast<long double>(c_.tensors[ATTEST_V].at(
                                    {row.cells[k].first, h / (p_.num_heads / p_.num_kv_heads),
@@ -505,10 +546,11 @@ class Brute {
            row.scores[order[kept]] == row.scores[order[kept - 1]])
       ++kept;
     BruteRow cut = row;
-    cut.cells.clear(), cut.scores.clear();
+    cut.cells.clear(), cut.scores.clear(), cut.value_factors.clear();
     for (size_t n = 0; n < kept; ++n) {
       cut.cells.push_back(row.cells[order[n]]);
       cut.scores.push_back(row.scores[order[n]]);
+      cut.value_factors.push_back(row.value_factors[order[n]]);
     }
     row = std::move(cut);
   }
@@ -517,6 +559,12 @@ class Brute {
     return c_.tensors[size_t(role)].at(index);
   }
   bool has(int32_t role) const { return bool(c_.tensors[size_t(role)]); }
+  // What a stored number of a position is multiplied by.
+  long double factor(int32_t role, int64_t b, int64_t head, int64_t i) const {
+    if (!has(role)) return 1;
+    const int64_t block = role == ATTEST_Q_DESCALE ? p_.descale_block_q : p_.descale_block_kv;
+    return static_cast<long double>(at(role, {b, head, block > 0 ? i / block : 0}));
+  }
 
   int64_t length(int64_t b, bool kv) const {
     const int32_t cu = kv ? ATTEST_CU_SEQLENS_KV : ATTEST_CU_SEQLENS_Q,
@@ -578,6 +626,8 @@ class Brute {
       s += static_cast<long double>(at(ATTEST_Q, {q_outer, h, q_row, d})) *
            static_cast<long double>(
                at(ATTEST_K, {k_outer, h / (p_.num_heads / p_.num_kv_heads), k_row, d}));
+    s *= factor(ATTEST_Q_DESCALE, b, h, i) *
+         factor(ATTEST_K_DESCALE, b, h / (p_.num_heads / p_.num_kv_heads), j);
     s *= static_cast<long double>(p_.softmax_scale);
     if (p_.softcap > 0)
       s = static_cast<long double>(p_.softcap) *

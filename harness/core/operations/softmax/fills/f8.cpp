@@ -1,0 +1,120 @@
+#include "core/operations/softmax/fills/f8.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/operations/fill_rows.hpp"
+#include "core/operations/softmax/problem/dequantised.hpp"
+
+namespace attest::core {
+namespace {
+
+using Params = attest_softmax_params;
+
+// So that outputs stay in the range of theirs: factors, and what sums exceed a value by.
+constexpr double kRoom = 8;
+constexpr int64_t kPositive = 4;  // of values, all but one of so many: they do not cancel
+
+uint64_t role_seed(uint64_t seed, int32_t role) {
+  return random_bits(seed, 0x6638ULL + uint64_t(role));
+}
+
+// What all numbers of a channel have in common.
+struct Band {
+  int exponent;  // of the binade; of subnormal numbers, that of the smallest normal one
+  bool subnormal;
+};
+
+class Bands {
+ public:
+  /// The binades of `dtype` whose numbers do not exceed `most`.
+  Bands(DType dtype, double most)
+      : least_(std::ilogb(smallest_normal(dtype))),
+        count_(std::ilogb(std::min(largest_finite(dtype), most)) - least_ + 2) {}
+
+  /// Of `channels` channels, these have all bands, or, where they are fewer, the first, the last
+  /// and some between them.
+  Band of(int64_t channel, int64_t channels) const {
+    const int64_t band = channels >= count_ ? channel % count_
+                         : channels > 1     ? channel * (count_ - 1) / (channels - 1)
+                                            : 0;
+    return {least_ + int(std::max<int64_t>(band - 1, 0)), band == 0};
+  }
+
+ private:
+  int least_;
+  int64_t count_;
+};
+
+// A number of the band, from 1/16 of it where it is subnormal. Rounding to the dtype makes a code
+// of it, saturated where it is the largest.
+float number_in(const Band& band, uint64_t seed, uint64_t index) {
+  const double mantissa = double(random_below(seed, index, 16)) / 16;
+  return float(std::ldexp(band.subnormal ? mantissa : 1 + mantissa, band.exponent));
+}
+
+void write_keys(const Tensor& k, const Bands& bands, uint64_t seed) {
+  fill_rows(k, [&](int64_t r, std::span<float> values) {
+    for (size_t d = 0; d < values.size(); ++d) {
+      const uint64_t index = uint64_t(r) * values.size() + d;
+      const float size = number_in(bands.of(int64_t(d), int64_t(values.size())), seed, 2 * index);
+      values[d] = random_below(seed, 2 * index + 1, 2) == 0 ? size : -size;
+    }
+  });
+}
+
+// So that q.k times softmax_scale is of size 1 or so.
+void write_queries(const Problem& problem, const Tensor& q, const Bands& bands, uint64_t seed) {
+  const Params& p = problem.as<Params>();
+  const double size = 1 / (std::fabs(double(p.softmax_scale)) * std::sqrt(double(p.head_dim)));
+  fill_rows(q, [&](int64_t r, std::span<float> values) {
+    for (size_t d = 0; d < values.size(); ++d) {
+      const uint64_t index = uint64_t(r) * values.size() + d;
+      const Band band = bands.of(int64_t(d), int64_t(values.size()));
+      values[d] =
+          float(size * double(random_normal(seed, index))) * std::ldexp(1.0f, -band.exponent);
+    }
+  });
+}
+
+void write_values(const Tensor& v, const Bands& bands, uint64_t seed) {
+  fill_rows(v, [&](int64_t r, std::span<float> values) {
+    for (size_t d = 0; d < values.size(); ++d) {
+      const uint64_t index = uint64_t(r) * values.size() + d;
+      const float size = number_in(bands.of(int64_t(d), int64_t(values.size())), seed, 2 * index);
+      values[d] = random_below(seed, 2 * index + 1, kPositive) == 0 ? -size : size;
+    }
+  });
+}
+
+}  // namespace
+
+void fill_factors(uint64_t seed, const Tensors& tensors) {
+  for (const StoredRole& stored : kStoredRoles) {
+    const Tensor& factors = tensors[size_t(stored.factors)];
+    if (!factors) continue;
+    const uint64_t of_role = role_seed(seed, stored.factors);
+    // Seven sizes a quarter of a binade apart, in turn from block to block, from head to head, from
+    // sequence to sequence and from tensor to tensor, each with some noise.
+    const int64_t heads = factors.spec.dim[1];
+    fill_rows(factors, [&](int64_t r, std::span<float> values) {
+      for (size_t n = 0; n < values.size(); ++n) {
+        const int64_t turn = (2 * int64_t(n) + 3 * (r % heads) + 5 * (r / heads) + stored.role) % 7;
+        const double noise =
+            0.05 * double(random_uniform(of_role, uint64_t(r) * values.size() + n));
+        values[n] = float(std::exp2(0.25 * double(turn) - 0.9 + noise));
+      }
+    });
+  }
+}
+
+void write_f8_bands(const Problem& problem, const Fill& fill, const Tensors& tensors) {
+  const DType stored = tensors[ATTEST_K].spec.dtype;
+  const double most = largest_finite(problem.tensor[ATTEST_O].dtype) / kRoom;
+  const Bands of_keys(stored, largest_finite(stored)), of_values(stored, most);
+  write_keys(tensors[ATTEST_K], of_keys, role_seed(fill.seed, ATTEST_K));
+  write_queries(problem, tensors[ATTEST_Q], of_keys, role_seed(fill.seed, ATTEST_Q));
+  write_values(tensors[ATTEST_V], of_values, role_seed(fill.seed, ATTEST_V));
+}
+
+}  // namespace attest::core

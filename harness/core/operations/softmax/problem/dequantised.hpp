@@ -1,0 +1,48 @@
+// Q, K and V that are stored in 8 bits, as the numbers that they stand for.
+//
+//   const Dequantised inputs(problem, tensors);
+//   softmax_golden(inputs.problem(), inputs.tensors());
+#pragma once
+#include <array>
+#include <vector>
+
+#include "core/operations/operation.hpp"
+
+namespace attest::core {
+
+/// A tensor that may be stored in 8 bits, and that of its factors.
+struct StoredRole {
+  int32_t role, factors;
+};
+inline constexpr std::array<StoredRole, 3> kStoredRoles{
+    {{ATTEST_Q, ATTEST_Q_DESCALE}, {ATTEST_K, ATTEST_K_DESCALE}, {ATTEST_V, ATTEST_V_DESCALE}}};
+
+/// Whether Q, K and V are stored in 8 bits.
+inline bool has_f8(const Problem& problem) { return is_f8(problem.tensor[ATTEST_Q].dtype); }
+inline bool has_factors(const Problem& problem) {
+  return problem.has(ATTEST_Q_DESCALE) || problem.has(ATTEST_K_DESCALE) ||
+         problem.has(ATTEST_V_DESCALE);
+}
+
+/// The same problem without factors, with Q, K and V in float64: each stored number times its
+/// factor, which float64 holds exactly. Rows that no sequence has stay as they are stored.
+///
+/// problem() keeps the feature bit DESCALE, by which SigmaModel knows that a kernel may round a
+/// product with a factor.
+class Dequantised {
+ public:
+  /// Throws Error if a factor is not finite and above 0. All tensors but Q, K and V are those of
+  /// `tensors`, which must outlive this object.
+  Dequantised(const Problem& problem, const Tensors& tensors);
+  Dequantised(const Dequantised&) = delete;
+
+  const Problem& problem() const { return problem_; }
+  const Tensors& tensors() const { return tensors_; }
+
+ private:
+  Problem problem_;
+  Tensors tensors_;
+  std::array<std::vector<double>, kStoredRoles.size()> memory_;
+};
+
+}  // namespace attest::core

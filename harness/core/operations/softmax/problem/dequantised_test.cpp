@@ -1,0 +1,135 @@
+// Q, K and V in 8 bits: what they stand for, factors that are none, and inputs whose codes show
+// every decoder that errs.
+#include "core/operations/softmax/problem/dequantised.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "core/operations/softmax/testing/softmax_cases.hpp"
+#include "core/tensor/error.hpp"
+
+namespace attest::core {
+namespace {
+
+using testing::Case;
+using testing::make_case;
+using Params = attest_softmax_params;
+
+const std::vector<int32_t> kFactors{ATTEST_Q_DESCALE, ATTEST_K_DESCALE, ATTEST_V_DESCALE};
+
+Case blocks(DType f8 = ATTEST_F8E4M3) {
+  return make_case(
+      "blocks",
+      [](Params& p) {
+        p.batch = 2, p.num_heads = 4, p.num_kv_heads = 2, p.seq_len_kv = 23;
+        p.descale_block_q = 8, p.descale_block_kv = 10;
+      },
+      kFactors, ATTEST_F16, f8);
+}
+
+TEST(Dequantised, IsEachNumberTimesItsFactor) {
+  const Case c = blocks();
+  const Dequantised wide(c.problem, c.tensors);
+  EXPECT_EQ(wide.problem().as<Params>().descale_block_kv, 0);
+  for (const auto& [role, factors] : kStoredRoles) {
+    EXPECT_FALSE(wide.problem().has(factors));
+    const Tensor &stored = c.tensors[size_t(role)], &number = wide.tensors()[size_t(role)];
+    EXPECT_EQ(number.spec.dtype, ATTEST_F64);
+    const int64_t block = role == ATTEST_Q ? 8 : 10;
+    for (int64_t b = 0; b < 2; ++b)
+      for (int64_t h = 0; h < stored.spec.dim[1]; ++h)
+        for (int64_t i = 0; i < stored.spec.dim[2]; ++i)
+          for (int64_t d = 0; d < stored.spec.dim[3]; ++d)
+            ASSERT_EQ(number.at({b, h, i, d}),
+                      stored.at({b, h, i, d}) * c.tensors[size_t(factors)].at({b, h, i / block}));
+  }
+}
+
+TEST(Dequantised, HasOneFactorForAllWhereOneIsGiven) {
+  Case c = testing::broadcast(blocks(), ATTEST_K_DESCALE, {0, 1, 2});
+  const float seven = 7;
+  std::memcpy(c.memory[ATTEST_K_DESCALE].data(), &seven, 4);
+  const Dequantised wide(c.problem, c.tensors);
+  EXPECT_EQ(wide.tensors()[ATTEST_K].at({1, 1, 22, 7}), 7 * c.tensors[ATTEST_K].at({1, 1, 22, 7}));
+}
+
+// A factor of 0 loses the tensor, and one that is NaN or infinite makes outputs NaN.
+TEST(Dequantised, RefusesFactorsThatAreNone) {
+  for (const double factor : {0.0, -1.0, double(NAN), double(INFINITY)}) {
+    const Case c = blocks();
+    store(c.tensors[ATTEST_V_DESCALE].data, ATTEST_F32, 3 * 3 + 1, factor);
+    try {
+      softmax_operation().golden(c.problem, {"random", 1}, c.tensors);
+      ADD_FAILURE() << factor << " is taken";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), ::testing::HasSubstr("v_descale[1,1,1]: "));
+      EXPECT_THAT(error.what(), ::testing::HasSubstr("must be finite and above 0"));
+      EXPECT_THAT(error.what(), ::testing::HasSubstr("leave v_descale out where it is 1"));
+    }
+  }
+}
+
+// Neighbours differ by much more than any rounding, and so do the factors of K and V.
+TEST(F8Fills, FactorsOfNeighboursDiffer) {
+  const Case c = blocks();
+  const auto apart = [](double a, double b) { return std::fabs(std::log2(a / b)) > 0.09; };
+  for (const int32_t role : kFactors) {
+    const Tensor& factors = c.tensors[size_t(role)];
+    for (int64_t h = 0; h < factors.spec.dim[1]; ++h)
+      for (int64_t n = 0; n + 1 < factors.spec.dim[2]; ++n) {
+        EXPECT_TRUE(apart(factors.at({0, h, n}), factors.at({0, h, n + 1}))) << role;
+        EXPECT_TRUE(apart(factors.at({0, h, n}), factors.at({1, h, n}))) << role;
+        EXPECT_TRUE(apart(factors.at({0, h, n}), factors.at({0, (h + 1) % 2, n}))) << role;
+        EXPECT_TRUE(factors.at({0, h, n}) > 0.5 && factors.at({0, h, n}) < 1.6);
+        EXPECT_TRUE(apart(factors.at({0, h, n}), 1)) << factors.at({0, h, n});
+      }
+  }
+  EXPECT_TRUE(
+      apart(c.tensors[ATTEST_K_DESCALE].at({0, 0, 0}), c.tensors[ATTEST_V_DESCALE].at({0, 0, 0})));
+}
+
+std::set<int> codes_of(const Tensor& tensor) {
+  std::set<int> codes;
+  const auto* bytes = static_cast<const uint8_t*>(tensor.data);
+  for (int64_t n = 0; n < element_count(tensor.spec); ++n) codes.insert(bytes[n]);
+  return codes;
+}
+
+// All 256 but those that are no numbers, and -0; values stay below what an output in f16 holds.
+TEST(F8Fills, BandsHaveEveryCode) {
+  for (const DType f8 : {ATTEST_F8E4M3, ATTEST_F8E5M2}) {
+    const Case c =
+        make_case("", [](Params& p) { p.seq_len_q = 300, p.head_dim = 32; }, {}, ATTEST_F32, f8);
+    softmax_operation().fill(c.problem, {"f8_bands", 1}, c.tensors, false);
+    const size_t numbers = f8 == ATTEST_F8E4M3 ? 254 : 248;
+    EXPECT_GE(codes_of(c.tensors[ATTEST_K]).size(), numbers);
+    EXPECT_GE(codes_of(c.tensors[ATTEST_V]).size(), numbers);
+    EXPECT_GE(codes_of(c.tensors[ATTEST_Q]).size(), numbers - 20);
+  }
+}
+
+// Scores are of size 1 in any format, so that every key counts.
+TEST(F8Fills, BandsHaveModerateScores) {
+  for (const DType f8 : {ATTEST_F8E4M3, ATTEST_F8E5M2})
+    for (const int64_t head_dim : {1, 8, 32, 64}) {
+      const Case c = make_case(
+          "", [=](Params& p) { p.seq_len_q = 100, p.head_dim = head_dim; }, {}, ATTEST_F16, f8);
+      softmax_operation().fill(c.problem, {"f8_bands", 1}, c.tensors, false);
+      double sum = 0;
+      for (int64_t i = 0; i < 100; ++i) {
+        double score = 0;
+        for (int64_t d = 0; d < head_dim; ++d)
+          score += c.tensors[ATTEST_Q].at({0, 1, i, d}) * c.tensors[ATTEST_K].at({0, 1, 99 - i, d});
+        score *= double(c.params().softmax_scale);
+        EXPECT_LT(std::fabs(score), 12);
+        sum += score * score;
+      }
+      EXPECT_GT(sum / 100, head_dim == 1 ? 0.1 : 0.5);
+    }
+}
+
+}  // namespace
+}  // namespace attest::core
