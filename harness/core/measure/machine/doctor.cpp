@@ -38,21 +38,36 @@ Finding setting(const char* what, const std::string& found, bool good, const cha
   return {good ? Kind::kOk : Kind::kNote, what, found, good ? "" : advice};
 }
 
-void diagnose_clocks(const Facts& cpu, std::vector<Finding>& findings) {
+// Model, instructions, and the CPUs that this process may use; of a board that has no model's name,
+// its own.
+Finding diagnose_cpu(const Facts& cpu, const Facts& system) {
+  const std::string model = get(cpu, "model").empty() ? get(system, "board") : get(cpu, "model"),
+                    features = get(cpu, "features");
+  return {Kind::kOk, "cpu",
+          fmt::format("{}{}; may use {}", model.empty() ? "unknown" : model,
+                      features.empty() ? "" : "; " + features, get(cpu, "allowed")),
+          ""};
+}
+
+void diagnose_governor(const std::string& governor, bool virtual_machine,
+                       std::vector<Finding>& findings) {
+  if (!governor.empty())
+    findings.push_back(setting("frequency governor", governor, governor == "performance",
+                               "as root: cpupower frequency-set -g performance"));
+  else if (!virtual_machine)
+    findings.push_back({Kind::kNote, "frequency governor", "not visible",
+                        "this kernel does not scale clocks, or hides it"});
+}
+
+void diagnose_clocks(const Facts& cpu, bool is_board, std::vector<Finding>& findings) {
   const bool virtual_machine = get(cpu, "virtual") == "yes";
   if (virtual_machine)
     findings.push_back(
         {Kind::kNote, "virtual machine", "yes",
          "the clocks are the host's, and neighbours share it: compare only what ran side by side"});
-  const std::string governor = get(cpu, "governor"), turbo = get(cpu, "turbo"),
-                    smt = get(cpu, "smt");
-  if (!governor.empty())
-    findings.push_back(
-        setting("frequency governor", governor, governor == "performance",
-                "as root: cpupower frequency-set -g performance (Jetson: jetson_clocks)"));
-  else if (!virtual_machine)
-    findings.push_back({Kind::kNote, "frequency governor", "not visible",
-                        "this kernel does not scale clocks, or hides it"});
+  const std::string turbo = get(cpu, "turbo"), smt = get(cpu, "smt");
+  // jetson_clocks leaves a board's governor as it is and takes its choice away.
+  if (!is_board) diagnose_governor(get(cpu, "governor"), virtual_machine, findings);
   if (!turbo.empty())
     findings.push_back(setting(
         "turbo", turbo, turbo == "off",
@@ -147,12 +162,9 @@ Finding diagnose_monitor(const DeviceKind& kind) {
 std::vector<Finding> diagnose_machine(const fs::path& root) {
   std::vector<Finding> findings;
   const Facts cpu = read_cpu(root), system = read_system(root);
-  const std::string model = get(cpu, "model").empty() ? get(system, "board") : get(cpu, "model");
-  findings.push_back({Kind::kOk, "cpu",
-                      fmt::format("{}; {}; may use {}", model.empty() ? "unknown" : model,
-                                  get(cpu, "features"), get(cpu, "allowed")),
-                      ""});
-  diagnose_clocks(cpu, findings);
+  const std::optional<BoardState> board = read_board(root);
+  findings.push_back(diagnose_cpu(cpu, system));
+  diagnose_clocks(cpu, board.has_value(), findings);
   diagnose_load(root, findings);
   diagnose_memory(root, findings);
   const std::string pages = get(system, "transparent_hugepages"),
@@ -168,7 +180,7 @@ std::vector<Finding> diagnose_machine(const fs::path& root) {
         "clock source", clock, fast,
         "reading the time takes a microsecond or more: short runs are timed in blocks only"));
   }
-  if (const std::optional<BoardState> board = read_board(root))
+  if (board)
     for (Finding& finding : diagnose_board(*board, root)) findings.push_back(std::move(finding));
   return findings;
 }

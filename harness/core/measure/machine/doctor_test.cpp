@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "core/device/testing/fake_elf.hpp"
-#include "core/measure/testing/fake_root.hpp"
+#include "core/measure/testing/fake_board.hpp"
 
 namespace attest::core {
 namespace {
@@ -92,6 +92,19 @@ TEST(Doctor, SaysWhetherKernelsAreForThisDevice) {
   ASSERT_EQ(none.size(), 1u);
   EXPECT_EQ(none[0].found, "no kernel for sm_87: no plugin is for CUDA");
   EXPECT_THAT(none[0].advice, HasSubstr("-DATTEST_CUDA_ARCHITECTURES=87-real"));
+}
+
+// Clocks that jetson_clocks has locked need nothing more, whatever their governor is.
+TEST(Doctor, OfABoardLeavesTheGovernorToItsClocks) {
+  const FakeBoard board("agx64", 6);
+  board.lock_clocks();
+  const auto findings = diagnose_machine(board.path());
+  EXPECT_FALSE(find(findings, "frequency governor"));
+  ASSERT_TRUE(find(findings, "clocks"));
+  EXPECT_EQ(find(findings, "clocks")->found, "locked, all three");
+  ASSERT_TRUE(find(findings, "cpu"));
+  EXPECT_THAT(find(findings, "cpu")->found,
+              ::testing::StartsWith("NVIDIA Jetson AGX Orin Developer Kit; may use "));
 }
 
 TEST(Doctor, AnEmptyMachineIsNoError) { EXPECT_FALSE(diagnose_machine(FakeRoot().path()).empty()); }
