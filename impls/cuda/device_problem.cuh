@@ -47,7 +47,8 @@ enum class Bug {
   kRowsOfNextWindow,  // get this one's outputs
   // Of its other windows:
   kKeysOfWindowBefore,
-  kTailSeen,  // what fills up the last tile of a patch
+  kTailSeen,           // what fills up the last tile of a patch
+  kTermsOfRowsBefore,  // BIAS of some row in the rows after it, in flash_cuda's general kernel
 };
 #if defined(__CUDACC__) && defined(ATTEST_CUDA_PLANTED)
 static __constant__ int planted_bug;

@@ -313,6 +313,7 @@ class Block {
         past_tile_ > first_tile_)
       --past_tile_;
     has_terms_ = S::kGeneral && (S::kWindow ? task_.window != nullptr : a.has_pair_terms());
+    in_columns_ = S::kGeneral && !S::kWindow && has_column_terms(a);
     past_key_ = highest;
     common_begin_ = common_begin;
     common_end_ = common_end;
@@ -443,9 +444,18 @@ class Block {
   __device__ void make_terms(int tile) {
     if constexpr (S::kWindow)
       make_window_terms(tile);
+    else if (in_columns_)
+      make_column_terms(tile);
     else
       make_pair_terms(tile);
     __syncthreads();
+  }
+  /// Where terms_ has a key of a row. Keys are exchanged by eights, by the row's number, so that
+  /// eight keys each of four neighbouring rows lie in different banks.
+  __device__ static int term_place(int row, int key) {
+    constexpr int kRowsInLine = S::kKeys < 32 ? 32 / S::kKeys : 1,
+                  kMask = (S::kKeys < 32 ? S::kKeys : 32) / 8 - 1;
+    return row * S::kKeys + (key ^ (row / kRowsInLine & kMask) * 8);
   }
   /// Each thread has one key, and so its code once.
   __device__ void make_window_terms(int tile) {
@@ -467,7 +477,60 @@ class Block {
         added = in_base_2(window.table[(query_code & 0xffff) + from] +
                           (query_code >> 16 != key_code >> 16 ? window.shift_bias : 0));
       }
-      terms_[row * S::kKeys + key] = added;
+      terms_[term_place(row, key)] = added;
+    }
+  }
+  /// Whether pairs have no terms but those of MASK, BIAS and ALIBI_SLOPES, and each row of the tile
+  /// is a query. Then make_column_terms makes the terms in fewer instructions than make_pair_terms.
+  __device__ bool has_column_terms(const attest::Softmax<T>& a) const {
+    return !a.rel_bias && !a.grid && !a.block_mask && a.p.global_tokens == 0 && task_.pack == 1;
+  }
+  /// Each thread walks down columns of the tile, so it finds addresses by adding. It reads several
+  /// terms before it stores them, so that their reads are under way together.
+  __device__ void make_column_terms(int tile) {
+    constexpr int kSideBySide = S::kThreads < S::kKeys ? S::kThreads : S::kKeys,
+                  kStep = S::kThreads / kSideBySide, kOfThread = S::kRows / kStep,
+                  kTogether = kOfThread < 16 ? kOfThread : 16;
+    static_assert(S::kThreads % kSideBySide == 0 && S::kKeys % kSideBySide == 0);
+    static_assert(kOfThread % kTogether == 0);
+    const attest::Softmax<T> a = views();
+    const int first_row = static_cast<int>(threadIdx.x) / kSideBySide;
+    const int64_t i = task_.first + first_row;
+    const int rows = static_cast<int>(
+        min(min(task_.past, a.length_q(task_.b)) - task_.first, int64_t{S::kRows}));
+    const float slope = a.alibi_slopes ? a.alibi_slopes(task_.b, task_.head) : 0;
+    const int64_t bias_step = a.bias ? kStep * a.bias.stride(2) : 0,
+                  mask_step = a.mask ? kStep * a.mask.stride(2) : 0;
+#pragma unroll 1
+    for (int key = static_cast<int>(threadIdx.x) % kSideBySide; key < S::kKeys;
+         key += kSideBySide) {
+      const int64_t j = first_key(tile) + key;
+      const int there = j < past_key_ ? rows : 0;
+      const bool any = first_row < there;
+      const T* bias = any && a.bias ? &a.bias(task_.b, task_.head, i, j) : nullptr;
+      const uint8_t* mask = any && a.mask ? &a.mask(task_.b, task_.head, i, j) : nullptr;
+      int64_t distance = a.diagonal(task_.b, i) - j;
+#pragma unroll 1
+      for (int from = first_row; from < S::kRows; from += kTogether * kStep) {
+        float terms[kTogether];
+        bool seen[kTogether];
+#pragma unroll
+        for (int n = 0; n < kTogether; ++n) {
+          const bool row_there = from + n * kStep < there;
+          seen[n] = row_there && (!mask || mask[n * mask_step] != 0);
+          const int64_t at = cuda::planted(cuda::Bug::kTermsOfRowsBefore) ? 0 : n * bias_step;
+          terms[n] = row_there && bias ? static_cast<float>(bias[at]) : 0;
+        }
+#pragma unroll
+        for (int n = 0; n < kTogether; ++n) {
+          const int64_t apart = distance + n * kStep;
+          if (slope != 0) terms[n] -= slope * static_cast<float>(apart < 0 ? -apart : apart);
+          terms_[term_place(from + n * kStep, key)] = seen[n] ? in_base_2(terms[n]) : -INFINITY;
+        }
+        if (bias) bias += kTogether * bias_step;
+        if (mask) mask += kTogether * mask_step;
+        distance += kTogether * kStep;
+      }
     }
   }
   __device__ void make_pair_terms(int tile) {
@@ -477,13 +540,14 @@ class Block {
          index += S::kThreads) {
       const int64_t row = task_.first + index / S::kKeys, i = query_of(row),
                     j = first_key(tile) + index % S::kKeys;
-      terms_[index] = row < task_.past && i < a.length_q(task_.b) && j < past_key_
-                          ? in_base_2(a.pair_term(task_.b, head_of(row), i, j))
-                          : -INFINITY;
+      terms_[term_place(index / S::kKeys, index % S::kKeys)] =
+          row < task_.past && i < a.length_q(task_.b) && j < past_key_
+              ? in_base_2(a.pair_term(task_.b, head_of(row), i, j))
+              : -INFINITY;
     }
   }
   __device__ float& term(int m, int half, int key) const {
-    return terms_[((warp_ * S::kPerWarp + m) * 16 + lane_ / 4 + half * 8) * S::kKeys + key];
+    return terms_[term_place((warp_ * S::kPerWarp + m) * 16 + lane_ / 4 + half * 8, key)];
   }
 
   /// Dot products become logits in base 2, -inf where hidden, but for a positive factor, which is
@@ -502,7 +566,10 @@ class Block {
           float score = scores[m][n][e];
           if (S::kGeneral || factor != 1) score *= factor;
           if (S::kGeneral) {
-            if (cap > 0) score = cap * tanh_of<T>(score / cap);
+            if (cap > 0) {
+              const float share = sizeof(T) == 4 ? score / cap : __fdividef(score, cap);
+              score = cap * tanh_of<T>(share);
+            }
             const float added = has_terms_ ? term(m, e / 2, key) : 0;
             score = added == -INFINITY ? added : score + added;
           }
@@ -605,7 +672,7 @@ class Block {
   /// Whether this thread's part of a tile has an infinity or NaN.
   __device__ bool has_odd_values(uint32_t values) const {
     bool odd = false;
-#pragma unroll 1
+#pragma unroll 4
     for (uint32_t at = threadIdx.x * 4; at < S::kTileBytes; at += S::kThreads * 4) {
       const uint32_t word = cuda::load_shared(values + at);
       odd |= finite_part<T>(word) != word;
@@ -730,8 +797,9 @@ class Block {
   const int lane_, warp_;
   const Type *k_begin_ = nullptr, *v_begin_ = nullptr;
   bool has_terms_ = false;
-  bool careful_ = false;  // infinities and NaN of V are taken out of every tile
-  int origin_ = 0;        // the key that tiles count from: the first that any row sees
+  bool in_columns_ = false;  // make_column_terms makes the terms
+  bool careful_ = false;     // infinities and NaN of V are taken out of every tile
+  int origin_ = 0;           // the key that tiles count from: the first that any row sees
   int first_tile_ = 0, past_tile_ = 0, common_begin_ = 0, common_end_ = 0;
   int past_key_ = 0;
   RowPair rows_[S::kPerWarp];

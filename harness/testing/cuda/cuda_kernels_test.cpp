@@ -69,6 +69,15 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"bias", " num_heads=2 seq_len_q=61 head_dim=32 bias"},
         Case{"mask", " batch=2 seq_len_q=61 head_dim=32 mask=[2,1,61,61] lse"},
         Case{"alibi", " num_heads=2 seq_len_q=61 head_dim=32 alibi_slopes window_right=0"},
+        // Tiles of 32 and of 16 keys; a shared mask; sequences shorter than a tile of rows.
+        Case{"terms_head_dim_128",
+             " num_heads=2 seq_len_q=150 seq_len_kv=97 head_dim=128 bias=[1,2,150,97] "
+             "mask=[1,1,1,97] lse"},
+        Case{"terms_head_dim_256",
+             " batch=2 seq_len_q=70 seq_len_kv=50 head_dim=256 bias=[1,1,70,50] alibi_slopes"},
+        Case{"terms_lengths",
+             " batch=2 num_heads=2 seq_len_q=150 head_dim=64 seq_lens_q seq_lens_kv "
+             "mask=[1,1,150,150] bias=[2,1,150,150] alibi_slopes"},
         Case{"varlen",
              " batch=3 seq_len_q=50 head_dim=32 cu_seqlens_q cu_seqlens_kv window_right=0 lse"},
         Case{"seq_lens",
@@ -229,6 +238,8 @@ constexpr const char* kTiles =
 constexpr const char* kFloats = "softmax dtype=f32 seq_len_q=20 seq_len_kv=70 head_dim=32";
 constexpr const char* kSplits =
     "softmax dtype=f16 num_heads=2 seq_len_q=3 seq_len_kv=700 head_dim=32 sinks lse";
+constexpr const char* kBias =
+    "softmax dtype=f16 num_heads=2 seq_len_q=61 head_dim=32 bias=[1,1,61,61]";
 constexpr const char* kWindows =
     "softmax dtype=f16 batch=5 num_heads=8 seq_len_q=192 head_dim=16 grid_height=12 grid_width=16 "
     "window_height=4 window_width=4 "
@@ -251,6 +262,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Planted{"split_bound", "flash_cuda", kSplits, 5},
                       Planted{"sink_in_every_split", "flash_cuda", kSplits, 6},
                       Planted{"sink_dropped", "flash_cuda", kSplits, 7},
+                      Planted{"terms_of_rows_before", "flash_cuda", kBias, 31},
                       Planted{"linear_no_barrier", "linear_cuda", kLinear, 1},
                       Planted{"linear_no_wait", "linear_cuda", kLinear, 2},
                       Planted{"linear_small_of_left", "linear_cuda", kLinear, 21},
