@@ -34,6 +34,9 @@ using namespace flash;
 /// tile).
 struct Work {
   int64_t blocks;
+  int64_t tiles;         // of rows, of one group of heads in one sequence
+  int64_t groups;        // of heads, in one sequence
+  int64_t heads_of_key;  // query heads that share a key head
   int pack, splits;
   float* partial;
   const uint8_t* odd;  // null, or [sequences and heads, blocks of 16 rows]: only tiles in which it
@@ -61,15 +64,19 @@ template <class T, class S>
 __device__ __noinline__ void find_task(const attest_problem& problem, const cuda::Data& data,
                                        const Work& work, int64_t block, Task& task) {
   const attest::Softmax<T> a(problem, data.at);
-  const int64_t heads = a.p.num_heads / work.pack, pairs = a.p.batch * heads,
-                tiles = work.blocks / (pairs * work.splits);
   // Last rows first: where the band is causal they have most to do.
-  const int64_t tile = tiles - 1 - block / (pairs * work.splits),
-                rest = block % (pairs * work.splits), pair = rest % pairs;
-  task = {pair / heads,    pair % heads * work.pack,
-          tile * S::kRows, a.rows(pair / heads) * work.pack,
-          work.pack,       static_cast<int>(rest / pairs),
-          work.splits,     work.partial,
+  const int64_t together = work.blocks / work.tiles, pairs = together / work.splits,
+                tile = work.tiles - 1 - block / together, rest = block % together,
+                pair = rest % pairs, b = pair / work.groups, head = pair % work.groups * work.pack;
+  task = {b,
+          head,
+          head / work.heads_of_key,
+          tile * S::kRows,
+          a.rows(b) * work.pack,
+          work.pack,
+          static_cast<int>(rest / pairs),
+          work.splits,
+          work.partial,
           nullptr};
   if (!work.odd) return;
   const int64_t row_blocks = (a.p.seq_len_q + 15) / 16, first = task.first / 16;
@@ -86,6 +93,7 @@ __global__ void __launch_bounds__(
            const __grid_constant__ Work work) {
   if (!runs_here<T, S>()) return;
   if (work.progress && !is_any_odd(work.progress)) return;
+  if (work.splits > 1) cuda::let_next_launch_begin();  // that merges
   __shared__ Task task;
   char* shared = cuda::dynamic_shared();
   for (int64_t block = blockIdx.x; block < work.blocks; block += gridDim.x) {
@@ -97,6 +105,11 @@ __global__ void __launch_bounds__(
 }
 
 constexpr int kMergeWarps = 4, kMergeThreads = 32 * kMergeWarps;
+
+/// Neighbouring floats that are read at once.
+struct alignas(16) Floats {
+  float at[4];
+};
 
 /// What `join` makes of a value of each thread of a block of kMergeWarps warps.
 template <class Join>
@@ -117,19 +130,21 @@ __device__ float of_all_threads(float x, const Join& join) {
 template <class T>
 __global__ void __launch_bounds__(kMergeThreads)
     merge(const attest_problem* problem, const __grid_constant__ cuda::Data data, const Work work) {
-  constexpr int kMostChannels = 256;
   constexpr float kNothing = -1;
-  __shared__ float weights[split::kMost];  // of splits; kNothing: it has no key
-  __shared__ float sums[kMergeWarps][kMostChannels];
-  cuda::wait_for_launch_before();
+  __shared__ float weights[split::kMost];    // of splits; kNothing: it has no key
+  __shared__ float sums[4 * kMergeThreads];  // [teams, channels]
   const attest::Softmax<T> a(*problem, data.at);
   const Partials partials{a.p, work.splits, work.partial};
-  const int64_t rows = a.p.batch * a.p.num_heads * a.p.seq_len_q;
-  const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp = thread / 32,
-            channels = static_cast<int>(a.p.head_dim_v);
+  const int64_t heads = work.groups * work.pack, queries = a.p.seq_len_q,
+                rows = a.p.batch * heads * queries;
+  // Four channels a thread; as many threads as have the whole row make a team, which has each
+  // `teams`th split.
+  const int thread = static_cast<int>(threadIdx.x), channels = static_cast<int>(a.p.head_dim_v),
+            teams = kMergeThreads / (channels / 4), team = thread / (channels / 4),
+            first = thread % (channels / 4) * 4;
+  cuda::wait_for_launch_before();  // what is read before is of the problem
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
-    const int64_t i = row % a.p.seq_len_q, h = row / a.p.seq_len_q % a.p.num_heads,
-                  b = row / a.p.seq_len_q / a.p.num_heads;
+    const int64_t i = row % queries, h = row / queries % heads, b = row / queries / heads;
     if (i >= a.rows(b)) continue;
     const int64_t at = partials.at(b, h, i, 0);
     Part whole{-INFINITY, 0};
@@ -144,19 +159,35 @@ __global__ void __launch_bounds__(kMergeThreads)
     }
     whole.total = of_all_threads(whole.total, [](float x, float y) { return x + y; });
     const float keep = cuda::planted(cuda::Bug::kSinkDropped) ? 1 : join_sink(a, h, whole);
-    for (int d = lane; d < channels; d += 32) {
-      float sum = 0;
-#pragma unroll 8
-      for (int s = warp; s < work.splits; s += kMergeWarps)
-        if (weights[s] != kNothing) sum += cuda::scaled(partials.sums(at + s)[d], weights[s]);
-      sums[warp][d] = sum;
+    if (team < teams) {
+      constexpr int kTogether = 8;  // reads that are under way
+      float four[4] = {};
+      for (int s = team; s < work.splits; s += kTogether * teams) {
+        Floats part[kTogether];
+        float weight[kTogether];
+#pragma unroll
+        for (int n = 0; n < kTogether; ++n) {
+          const int split = s + n * teams;
+          weight[n] = split < work.splits ? weights[split] : kNothing;
+          part[n] = weight[n] != kNothing
+                        ? *reinterpret_cast<const Floats*>(partials.sums(at + split) + first)
+                        : Floats{};
+        }
+#pragma unroll
+        for (int n = 0; n < kTogether; ++n)
+#pragma unroll
+          for (int c = 0; c < 4; ++c)
+            four[c] += weight[n] != kNothing ? cuda::scaled(part[n].at[c], weight[n]) : 0;
+      }
+#pragma unroll
+      for (int c = 0; c < 4; ++c) sums[team * channels + first + c] = four[c];
     }
     __syncthreads();
     const attest::Cell cell = a.query(b, i);
     for (int d = thread; d < channels; d += kMergeThreads) {
       float sum = 0;
-#pragma unroll
-      for (int n = 0; n < kMergeWarps; ++n) sum += sums[n][d];
+#pragma unroll 4
+      for (int n = 0; n < teams; ++n) sum += sums[n * channels + d];
       a.o(cell.batch, h, cell.row, d) =
           whole.total == 0 ? 0 : cuda::scaled(sum, keep / whole.total);
     }
@@ -247,13 +278,17 @@ class Flash {
   /// How the work is cut, from the sizes and the device at hand alone.
   static Work plan(const attest_problem& problem) {
     const auto& p = attest::params<attest_softmax_params>(problem);
-    Work work{0, static_cast<int>(p.num_heads / p.num_kv_heads), 1, nullptr, nullptr, nullptr};
+    Work work{};
+    work.heads_of_key = p.num_heads / p.num_kv_heads;
+    work.pack = static_cast<int>(work.heads_of_key);
     at_launch(problem, cuda::most_shared_bytes(), [&](auto, auto shape) {
       using S = decltype(shape);
       const auto blocks = [&](int pack) {
         return (p.seq_len_q * pack + S::kRows - 1) / S::kRows * p.batch * (p.num_heads / pack);
       };
       if (blocks(work.pack) >= blocks(1)) work.pack = 1;
+      work.groups = p.num_heads / work.pack;
+      work.tiles = (p.seq_len_q * work.pack + S::kRows - 1) / S::kRows;
       const int64_t tiles = (longest_row(p, S::kRows / work.pack + 1) + S::kKeys - 1) / S::kKeys;
       work.splits =
           split::count(blocks(work.pack), tiles, int64_t{cuda::multiprocessors()} * S::kResident);
@@ -264,10 +299,14 @@ class Flash {
   /// One block a tile of rows, for those of them that are done again.
   static Work repairs(const attest_problem& problem) {
     const auto& p = attest::params<attest_softmax_params>(problem);
-    Work work{0, 1, 1, nullptr, nullptr, nullptr};
+    Work work{};
+    work.groups = p.num_heads;
+    work.heads_of_key = p.num_heads / p.num_kv_heads;
+    work.pack = work.splits = 1;
     at_launch(problem, cuda::most_shared_bytes(), [&](auto, auto shape) {
       using S = decltype(shape);
-      work.blocks = (p.seq_len_q + S::kRows - 1) / S::kRows * p.batch * p.num_heads;
+      work.tiles = (p.seq_len_q + S::kRows - 1) / S::kRows;
+      work.blocks = work.tiles * p.batch * p.num_heads;
     });
     return work;
   }

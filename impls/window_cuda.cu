@@ -89,6 +89,7 @@ __device__ __noinline__ bool enter_window(const attest_problem& problem, const c
              a.p.shift_bias};
     task = {b,
             h,
+            a.kv_head(h),
             first,
             past,
             1,

@@ -166,7 +166,7 @@ struct WindowTerms {
 /// of head `head` + r % pack (query heads that share keys are packed into one tile where queries
 /// are few); of their keys' tiles, the part that is its split's.
 struct Task {
-  int64_t b, head, first, past;  // no row from `past` on
+  int64_t b, head, kv_head, first, past;  // no row from `past` on
   int pack, split, splits;
   float* partial;  // of all splits, where there is more than one
   const WindowTerms*
@@ -232,8 +232,8 @@ class Block {
     if (const attest::Softmax<T> a = views(); past_tile_ > first_tile_) {
       attest::Cell from = a.key(task_.b, origin_);
       if (S::kScattered && task_.key_rows) from.row = 0;
-      k_begin_ = address(a.k, from, kv_head(a));
-      v_begin_ = address(a.v, from, kv_head(a));
+      k_begin_ = address(a.k, from, task_.kv_head);
+      v_begin_ = address(a.v, from, task_.kv_head);
     }
     load_queries();
     while (true) {
@@ -264,7 +264,6 @@ class Block {
   __device__ int64_t head_of(int64_t row) const {
     return task_.head + (task_.pack == 1 ? 0 : row % task_.pack);
   }
-  __device__ int64_t kv_head(const attest::Softmax<T>& a) const { return a.kv_head(task_.head); }
 
   /// Made anew where it is needed: kept over the loop, it would take registers from the
   /// accumulators.
@@ -314,6 +313,8 @@ class Block {
       --past_tile_;
     has_terms_ = S::kGeneral && (S::kWindow ? task_.window != nullptr : a.has_pair_terms());
     in_columns_ = S::kGeneral && !S::kWindow && has_column_terms(a);
+    in_line_ = !S::kScattered || (!a.grid && problem_.tensor[ATTEST_ORDER].dtype == ATTEST_NONE &&
+                                  problem_.tensor[ATTEST_PAGE_TABLE].dtype == ATTEST_NONE);
     past_key_ = highest;
     common_begin_ = common_begin;
     common_end_ = common_end;
@@ -328,7 +329,7 @@ class Block {
     const int rows = static_cast<int>(min(int64_t{S::kRows}, task_.past - task_.first));
     const Type* base = address(a.q, a.query(task_.b, query_of(task_.first)), head_of(task_.first));
     load_tile<S, S::kRows>(q_, rows, static_cast<int>(a.p.head_dim / S::kPerChunk), [&](int row) {
-      if (!S::kScattered && task_.pack == 1) return base + row * row_stride(ATTEST_Q);
+      if (in_line_ && task_.pack == 1) return base + row * row_stride(ATTEST_Q);
       return address(a.q, a.query(task_.b, query_of(task_.first + row)),
                      head_of(task_.first + row));
     });
@@ -338,20 +339,21 @@ class Block {
   /// behind the other, else row 0.
   __device__ void load_rows(uint32_t to, int role, const Type* begin, int64_t channels, int tile) {
     const int64_t first = first_key(tile), stride = row_stride(role);
-    const int rows = static_cast<int>(min(int64_t{S::kKeys}, int64_t{past_key_} - first));
+    const int rows = static_cast<int>(min(int64_t{S::kKeys}, int64_t{past_key_} - first)),
+              chunks = static_cast<int>(channels / S::kPerChunk);
     if (S::kScattered && task_.key_rows) {
       const int* const key_rows = task_.key_rows + tile * S::kKeys;
-      load_tile<S, S::kKeys>(to, rows, static_cast<int>(channels / S::kPerChunk),
+      load_tile<S, S::kKeys>(to, rows, chunks,
                              [&](int row) { return begin + key_rows[row] * stride; });
-    } else if (S::kScattered) {
+    } else if (S::kScattered && !in_line_) {
       const attest::Softmax<T> a = views();
       const attest::View<T>& view = role == ATTEST_K ? a.k : a.v;
-      load_tile<S, S::kKeys>(to, rows, static_cast<int>(channels / S::kPerChunk), [&](int row) {
-        return address(view, a.key(task_.b, first + row), kv_head(a));
+      load_tile<S, S::kKeys>(to, rows, chunks, [&](int row) {
+        return address(view, a.key(task_.b, first + row), task_.kv_head);
       });
     } else {
-      flash::load_rows<S, S::kKeys>(to, rows, static_cast<int>(channels / S::kPerChunk),
-                                    begin + int64_t{tile} * S::kKeys * stride, stride);
+      flash::load_rows<S, S::kKeys>(to, rows, chunks, begin + int64_t{tile} * S::kKeys * stride,
+                                    stride);
     }
   }
   __device__ void load_keys(int tile, int stage) {
@@ -798,6 +800,7 @@ class Block {
   const Type *k_begin_ = nullptr, *v_begin_ = nullptr;
   bool has_terms_ = false;
   bool in_columns_ = false;  // make_column_terms makes the terms
+  bool in_line_ = false;     // rows of Q, K and V lie one behind the other
   bool careful_ = false;     // infinities and NaN of V are taken out of every tile
   int origin_ = 0;           // the key that tiles count from: the first that any row sees
   int first_tile_ = 0, past_tile_ = 0, common_begin_ = 0, common_end_ = 0;
