@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/inputs/prepared.hpp"
 #include "core/operations/declaration.hpp"
@@ -39,6 +40,18 @@ void to_bf16(FileTensor& file) {
   file.dtype = ATTEST_BF16;
 }
 
+/// The same of numbers of 8 bits.
+void to_f8(FileTensor& file, DType dtype) {
+  std::vector<std::byte> codes(file.bytes.size() / 4);
+  for (size_t n = 0; n < codes.size(); ++n) {
+    const double number = load(file.bytes.data(), ATTEST_F32, int64_t(n));
+    store(codes.data(), dtype, int64_t(n), number);
+    if (!std::isnan(number) && load(codes.data(), dtype, int64_t(n)) != number) return;
+  }
+  file.bytes = std::move(codes);
+  file.dtype = dtype;
+}
+
 /// The tensors of an object of roles, each with the dims that the problem has.
 class RoleTensors {
  public:
@@ -61,6 +74,7 @@ class RoleTensors {
       throw Error(fmt::format("{}: dims {} where the problem has {}", where, print_dims(file.dims),
                               print_dims(dims(spec))));
     if (file.dtype == ATTEST_F32 && spec.dtype == ATTEST_BF16) to_bf16(file);
+    if (file.dtype == ATTEST_F32 && is_f8(spec.dtype)) to_f8(file, spec.dtype);
     return view(usable(file, where), dense_axes(file.dims));
   }
   const std::string& where() const { return fields_.where(); }

@@ -70,6 +70,7 @@ TEST_F(RunDump, InputsAndOutputsComeBackBitForBit) {
         "softmax dtype=bf16 batch=2 num_heads=2 seq_len_q=5 head_dim=8 mask=[2,1,1,5]",
         "softmax batch=3 num_heads=2 seq_len_q=6 head_dim=8 cu_seqlens_q cu_seqlens_kv lse",
         "softmax dtype=f64 num_heads=2 seq_len_q=40 head_dim=1 patch_size=16 order",
+        "softmax dtype=f16 seq_len_q=9 head_dim=4 q=f8e5m2 k=f8e5m2 v=f8e5m2 k_descale",
         "linear batch=2 num_heads=2 seq_len_q=6 head_dim=8 mask query_mask"}) {
     SCOPED_TRACE(line);
     fs::remove_all(folder_);
@@ -175,9 +176,17 @@ TEST(NpyWriter, WritesWhatTheReaderReads) {
   write_npy(path, {one, truths});
   EXPECT_THAT(parse_npy(read_bytes(path), "writer.npy").dims, ElementsAre(3));
   EXPECT_EQ(fs::file_size(path) % 64, 3u);
+  uint8_t codes[] = {0x01, 0xff, 0xfe};
   const TensorSpec narrow = dense_tensor(ATTEST_F8E4M3, ATTEST_READ, std::vector<int64_t>{3});
-  EXPECT_THAT(error_of([&] { write_npy(path, {narrow, truths}); }),
-              HasSubstr("writer.npy: NumPy has no f8e4m3"));
+  write_npy(path, {narrow, codes});
+  const FileTensor wide = parse_npy(read_bytes(path), "writer.npy");
+  EXPECT_EQ(wide.type, "<f4");
+  EXPECT_EQ(wide.at(0), 0x1p-9);
+  EXPECT_TRUE(std::isnan(wide.at(1)));
+  EXPECT_EQ(wide.at(2), -448);
+  const TensorSpec coarse = dense_tensor(ATTEST_TF32, ATTEST_READ, std::vector<int64_t>{3});
+  EXPECT_THAT(error_of([&] { write_npy(path, {coarse, truths}); }),
+              HasSubstr("writer.npy: NumPy has no tf32"));
   EXPECT_THAT(error_of([&] { write_npy("/proc/nowhere/x.npy", {one, truths}); }),
               HasSubstr("cannot be written"));
   fs::remove(path);

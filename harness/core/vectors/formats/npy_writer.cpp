@@ -17,7 +17,9 @@ constexpr int64_t kLargestArray_bytes = (int64_t{2} << 30) - 4096;  // read_byte
 const char* descr_of(DType dtype) {
   switch (dtype) {
     case ATTEST_F32:
-    case ATTEST_BF16: return "<f4";
+    case ATTEST_BF16:
+    case ATTEST_F8E4M3:
+    case ATTEST_F8E5M2: return "<f4";
     case ATTEST_F16: return "<f2";
     case ATTEST_F64: return "<f8";
     case ATTEST_I32: return "<i4";
@@ -40,6 +42,9 @@ std::string header_of(const TensorSpec& spec, const char* descr) {
   return preamble + header;
 }
 
+// NumPy has none of these dtypes, and float32 holds all of their numbers.
+bool is_widened(DType dtype) { return dtype == ATTEST_BF16 || is_f8(dtype); }
+
 // The elements of one row of the last dim, as the file has them.
 class RowWriter {
  public:
@@ -47,7 +52,7 @@ class RowWriter {
       : out_(out),
         tensor_(tensor),
         from_bytes_(dtype_bytes(tensor.spec.dtype)),
-        widens_(tensor.spec.dtype == ATTEST_BF16) {}
+        widens_(is_widened(tensor.spec.dtype)) {}
 
   void write(int64_t offset, int64_t count, int64_t stride) {
     row_.resize(size_t(count) * (widens_ ? sizeof(float) : from_bytes_));
@@ -61,7 +66,10 @@ class RowWriter {
  private:
   // The bits of a bfloat16 are the upper half of those of the same float32, NaNs included.
   void put(char* to, const char* element) const {
-    if (widens_) {
+    if (is_f8(tensor_.spec.dtype)) {
+      const auto number = float(load(element, tensor_.spec.dtype, 0));
+      std::memcpy(to, &number, sizeof(number));
+    } else if (widens_) {
       std::memset(to, 0, 2);
       std::memcpy(to + 2, element, 2);
     } else {
@@ -84,7 +92,7 @@ void write_npy(const std::filesystem::path& path, const Tensor& tensor) {
   if (!descr)
     throw Error(fmt::format("{}: NumPy has no {}", path.string(), dtype_name(spec.dtype)));
   const int64_t width =
-      spec.dtype == ATTEST_BF16 ? int64_t(sizeof(float)) : int64_t(dtype_bytes(spec.dtype));
+      is_widened(spec.dtype) ? int64_t(sizeof(float)) : int64_t(dtype_bytes(spec.dtype));
   if (element_count(spec) > kLargestArray_bytes / width)
     throw Error(fmt::format("{}: the array takes more than {} bytes, which would not be read",
                             path.string(), kLargestArray_bytes));

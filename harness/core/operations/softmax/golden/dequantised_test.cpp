@@ -6,8 +6,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
+#include <map>
+#include <numeric>
 #include <set>
 
+#include "core/operations/softmax/sigma/sigma.hpp"
 #include "core/operations/softmax/testing/softmax_cases.hpp"
 #include "core/tensor/error.hpp"
 
@@ -89,6 +93,52 @@ TEST(F8Fills, FactorsOfNeighboursDiffer) {
   }
   EXPECT_TRUE(
       apart(c.tensors[ATTEST_K_DESCALE].at({0, 0, 0}), c.tensors[ATTEST_V_DESCALE].at({0, 0, 0})));
+}
+
+// The largest error of an lse, in sigmas, of a kernel that multiplies all of Q and K by `factor`
+// and rounds the products to bf16, where every stored number is 1.25.
+double error_of_lse(DType f8, float factor) {
+  const Case c = make_case(
+      "", [](Params& p) { p.seq_len_q = 3, p.head_dim = 64; },
+      {ATTEST_Q_DESCALE, ATTEST_K_DESCALE, ATTEST_LSE}, ATTEST_F32, f8);
+  for (const int32_t role : {ATTEST_Q, ATTEST_K}) {
+    const Tensor &numbers = c.tensors[size_t(role)],
+                 &factors =
+                     c.tensors[size_t(role == ATTEST_Q ? ATTEST_Q_DESCALE : ATTEST_K_DESCALE)];
+    for (int64_t n = 0; n < element_count(numbers.spec); ++n) store(numbers.data, f8, n, 1.25);
+    for (int64_t n = 0; n < element_count(factors.spec); ++n)
+      store(factors.data, ATTEST_F32, n, double(factor));
+  }
+  const Arithmetic brain = SoftmaxArithmetic{.qk = ATTEST_BF16};
+  std::vector<int64_t> rows(6);
+  std::iota(rows.begin(), rows.end(), int64_t{0});
+  std::map<int64_t, double> got;
+  softmax_operation().emulate(c.problem, c.tensors, brain, 0, rows,
+                              [&](int32_t role, int64_t row, std::span<const double> values) {
+                                if (role == ATTEST_LSE) got[row] = values[0];
+                              });
+  double largest = 0;
+  softmax_operation()
+      .golden(c.problem, {"tokens", 1}, c.tensors)
+      ->expect(brain, [&](const Expected& e) {
+        for (size_t r = 0; e.role == ATTEST_LSE && r < e.rows.size(); ++r)
+          largest = std::max(largest, std::fabs(got.at(e.rows[r]) - e.value[r]) / e.sigma[r]);
+      });
+  return largest;
+}
+
+// All products with a factor round alike: sigma needs a term for that, and no larger one.
+TEST(F8Sigma, CoversRoundingsThatRepeatInEveryChannel) {
+  double with = 0, without = 0;
+  for (const DType f8 : {ATTEST_F8E4M3, ATTEST_F8E5M2})
+    for (float factor = 1.001f; factor < 2; factor += 0.03f) {
+      with = std::max(with, error_of_lse(f8, factor));
+      const ScopedTermFactor<SigmaTerm> dropped(SigmaTerm::kFoldedScale, 0);
+      without = std::max(without, error_of_lse(f8, factor));
+    }
+  EXPECT_LT(with, SigmaModel::kGate);
+  EXPECT_GT(with, 0.2 * SigmaModel::kGate);
+  EXPECT_GT(without, SigmaModel::kGate);
 }
 
 std::set<int> codes_of(const Tensor& tensor) {
