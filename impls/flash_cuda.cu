@@ -125,8 +125,8 @@ __device__ float of_all_threads(float x, const Join& join) {
   return x;
 }
 
-/// Merges what the splits of a row left: a block a row. Its threads share out the splits, so that
-/// what they read is all under way at once.
+/// Merges what the splits of a row left: a block a row. Its teams of threads share out the splits,
+/// so that what they read is all under way at once.
 template <class T>
 __global__ void __launch_bounds__(kMergeThreads)
     merge(const attest_problem* problem, const __grid_constant__ cuda::Data data, const Work work) {
@@ -137,12 +137,12 @@ __global__ void __launch_bounds__(kMergeThreads)
   const Partials partials{a.p, work.splits, work.partial};
   const int64_t heads = work.groups * work.pack, queries = a.p.seq_len_q,
                 rows = a.p.batch * heads * queries;
-  // Four channels a thread; as many threads as have the whole row make a team, which has each
-  // `teams`th split.
+  // A thread has four channels, and a team of threads has all channels of the row. Team t merges
+  // splits t, t + teams, and so on.
   const int thread = static_cast<int>(threadIdx.x), channels = static_cast<int>(a.p.head_dim_v),
             teams = kMergeThreads / (channels / 4), team = thread / (channels / 4),
             first = thread % (channels / 4) * 4;
-  cuda::wait_for_launch_before();  // what is read before is of the problem
+  cuda::wait_for_launch_before();  // only the problem is read before this
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     const int64_t i = row % queries, h = row / queries % heads, b = row / queries / heads;
     if (i >= a.rows(b)) continue;

@@ -335,8 +335,8 @@ class Block {
     });
   }
   __device__ int64_t first_key(int tile) const { return origin_ + int64_t{tile} * S::kKeys; }
-  /// The rows of K or V that a tile has; `begin` is the row of the first key where rows lie one
-  /// behind the other, else row 0.
+  /// The rows of K or V that a tile has. `begin` is row 0 of the head if the task has key_rows, and
+  /// otherwise the row of the first key. Rows that do not lie in line are looked up without it.
   __device__ void load_rows(uint32_t to, int role, const Type* begin, int64_t channels, int tile) {
     const int64_t first = first_key(tile), stride = row_stride(role);
     const int rows = static_cast<int>(min(int64_t{S::kKeys}, int64_t{past_key_} - first)),
@@ -452,8 +452,8 @@ class Block {
       make_pair_terms(tile);
     __syncthreads();
   }
-  /// Where terms_ has a key of a row. Keys are exchanged by eights, by the row's number, so that
-  /// eight keys each of four neighbouring rows lie in different banks.
+  /// Where terms_ has a key of a row. Groups of eight keys are permuted by the row's number, so
+  /// that the same eight keys of four neighbouring rows lie in different banks.
   __device__ static int term_place(int row, int key) {
     constexpr int kRowsInLine = S::kKeys < 32 ? 32 / S::kKeys : 1,
                   kMask = (S::kKeys < 32 ? S::kKeys : 32) / 8 - 1;
