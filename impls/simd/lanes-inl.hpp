@@ -54,7 +54,7 @@ void for_chunks(int64_t depth, const Step& step) {
 }
 
 /// Calls step(first row, rows of it) for register tiles of `rows` of `count` rows. The last tile
-/// has half as many if they are enough.
+/// has half as many rows if no more are left.
 template <int rows, class Step>
 HWY_INLINE void for_row_tiles(int64_t count, const Step& step) {
   int64_t first = 0;
