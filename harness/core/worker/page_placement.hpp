@@ -1,10 +1,5 @@
-// Which CPU gets which pages of the tensors of timed runs.
-//
-// A page lies on the NUMA node of the CPU that writes to it first; threads of other nodes reach it
-// more slowly. Only the implementation knows which of its threads will use which part of a tensor.
-// So every tensor lies on all nodes of the run in equal shares: memory is cut into steps, which the
-// nodes get in turn, and those of a node its CPUs. A step's address says whose it is: memory that
-// is kept and given to other tensors keeps to the rule.
+// Which CPU gets which pages of the tensors of timed runs. The rule and its reason are in
+// core/run/README.md, "Where the tensors of timed runs lie".
 #pragma once
 #include <cstdint>
 #include <functional>

@@ -55,6 +55,13 @@ class Arena {
     used_bytes_ = bytes;
     return kept_;
   }
+  // Drops the pages in use and what they hold. The last huge page is dropped whole: nothing behind
+  // is in use, and its remains would be ordinary pages where they were.
+  void give_back_pages() const {
+    const auto begin = reinterpret_cast<uintptr_t>(kept_);
+    const uintptr_t end = (begin + used_bytes_ + kHugePage - 1) / kHugePage * kHugePage;
+    madvise(kept_, std::min(end - begin, opened_bytes_), MADV_DONTNEED);
+  }
   // A thread that goes on with memory that is kept faults.
   void close() {
     if (beyond_) munmap(beyond_, beyond_bytes_);
@@ -126,10 +133,12 @@ void PrivateMemory::populate(std::span<const size_t> pieces, const Nodes& nodes)
                      arena_of(pieces_[i]).is_huge() ? kHugePage : kOrdinaryStep});
     bytes += pieces_[i].bytes;
   }
-  if (nodes.size() > 1)
-    give_back_all_but(pieces);
-  else if (bytes < kLeastPopulated_bytes)
+  if (nodes.size() > 1) {
+    ordinary.give_back_pages();
+    huge.give_back_pages();
+  } else if (bytes < kLeastPopulated_bytes) {
     return;
+  }
   get_pages(pages, nodes, [](const MemoryRange& step) {
     auto* const begin = reinterpret_cast<char*>(step.begin);
     const size_t step_bytes = step.end - step.begin;
@@ -137,18 +146,6 @@ void PrivateMemory::populate(std::span<const size_t> pieces, const Nodes& nodes)
     // Linux before 5.14
     for (size_t at = 0; at < step_bytes; at += kPage) static_cast<volatile char*>(begin)[at] = 0;
   });
-}
-
-// In whole huge pages, so that none is broken up.
-void PrivateMemory::give_back_all_but(std::span<const size_t> pieces) const {
-  for (size_t i = 0; i < pieces_.size(); ++i) {
-    if (pieces_[i].sparse || std::find(pieces.begin(), pieces.end(), i) != pieces.end()) continue;
-    const size_t page = arena_of(pieces_[i]).is_huge() ? kHugePage : kPage;
-    const auto at = reinterpret_cast<uintptr_t>(data_[i]);
-    const uintptr_t begin = (at + page - 1) / page * page,
-                    end = (at + pieces_[i].bytes) / page * page;
-    if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
-  }
 }
 
 size_t PrivateMemory::kept_bytes() { return ordinary.unused_bytes() + huge.unused_bytes(); }

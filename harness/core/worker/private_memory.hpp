@@ -31,8 +31,8 @@ class PrivateMemory {
   /// Gets the pages of these pieces, of which none is sparse, on all CPUs at once. For pieces that
   /// are about to be filled: one thread that fills them would wait for each new page in turn, and
   /// get all of them from its own NUMA node (page_placement.hpp).
-  /// `nodes`: with the CPUs of the run. Where there are several, the other pieces lose the pages
-  /// that were kept, so that whoever writes to them first has them near.
+  /// `nodes`: with the CPUs of the run. Where there are several, all pieces but sparse ones first
+  /// lose the pages that were kept, and what they hold: those lie where an earlier object had them.
   void populate(std::span<const size_t> pieces,
                 const Nodes& nodes = cpus_by_node(allowed_cpus())) const;
   /// Bytes that this process keeps and that no object uses.
@@ -43,7 +43,6 @@ class PrivateMemory {
     void* base;
     size_t bytes;
   };
-  void give_back_all_but(std::span<const size_t> pieces) const;
 
   std::vector<char*> data_;
   std::vector<Piece> pieces_;

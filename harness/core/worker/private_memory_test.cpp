@@ -107,20 +107,57 @@ TEST(PrivateMemory, GetsThePagesOfSmallPiecesWhereThereAreSeveralNodes) {
   EXPECT_EQ(last_page_is_there(two_nodes()), system_populates());
 }
 
-// Those of the workspace, which threads of the implementation touch.
+// Those of the workspace, which threads of the implementation touch. Some workspaces have no whole
+// huge page.
 TEST(PrivateMemory, KeepsNoPagesOfOtherPiecesWhereThereAreSeveralNodes) {
-  const auto is_kept = [](const Nodes& nodes) {
-    const Pieces pieces{{100, 64, false}, {8 * kMiB, 64, false}};
+  const auto kept_pages = [](size_t bytes, const Nodes& nodes) {
+    const Pieces pieces{{100, 64, false}, {bytes, 256, false}};
     {
       const PrivateMemory memory(pieces);
-      for (size_t at = 0; at < 8 * kMiB; at += 4096) memory.data(1)[at] = 1;
+      for (size_t at = 0; at < bytes; at += 4096) memory.data(1)[at] = 1;
     }
     const PrivateMemory memory(pieces);
     memory.populate(std::vector<size_t>{0}, nodes);
-    return has_page(memory.data(1) + 4 * kMiB);
+    size_t pages = 0;
+    for (size_t at = 0; at < bytes; at += 4096) pages += has_page(memory.data(1) + at);
+    return pages;
   };
-  EXPECT_TRUE(is_kept(one_node()));
-  EXPECT_FALSE(is_kept(two_nodes()));
+  for (const size_t bytes : {kMiB / 8, kMiB * 3 / 2, 8 * kMiB}) {
+    EXPECT_EQ(kept_pages(bytes, one_node()), bytes / 4096) << bytes;
+    EXPECT_EQ(kept_pages(bytes, two_nodes()), 0u) << bytes;
+  }
+}
+
+// A page that is kept keeps its byte; a new one has 0.
+TEST(PrivateMemory, ATensorHasNewPagesWhereAWorkspaceWasIfThereAreSeveralNodes) {
+  const auto byte_of_workspace = [](const Nodes& nodes) {
+    size_t at;  // from the tensor, whose memory begins where that of both pieces began
+    {
+      const PrivateMemory memory(Pieces{{2 * kMiB, 64, false}, {8 * kMiB, 64, false}});
+      at = size_t(memory.data(1) + 4 * kMiB - memory.data(0));
+      memory.data(0)[at] = 1;
+    }
+    const PrivateMemory memory(Pieces{{10 * kMiB, 64, false}});
+    memory.populate(std::vector<size_t>{0}, nodes);
+    return int(memory.data(0)[at]);
+  };
+  EXPECT_EQ(byte_of_workspace(one_node()), 1);
+  EXPECT_EQ(byte_of_workspace(two_nodes()), 0);
+}
+
+// Else a later piece would have the rest of a huge page that was broken up.
+TEST(PrivateMemory, GivesBackAHugePageWholeIfAPieceEndsInIt) {
+  constexpr size_t kBytes = kMiB * 5 / 2, kHugePageBytes = 2 * kMiB;
+  char* last;  // byte of the huge page in which kBytes end
+  {
+    const PrivateMemory memory(Pieces{{6 * kMiB, 64, false}});
+    const auto end = reinterpret_cast<uintptr_t>(memory.data(0)) + kBytes;
+    last = reinterpret_cast<char*>(end | (kHugePageBytes - 1));
+    *last = 1;
+  }
+  PrivateMemory(Pieces{{kBytes, 64, false}}).populate({}, two_nodes());
+  const PrivateMemory memory(Pieces{{6 * kMiB, 64, false}});
+  EXPECT_EQ(*last, 0);
 }
 
 }  // namespace
