@@ -64,6 +64,9 @@ void shorten(const Tensors& inputs, int64_t longest) {
   }
 }
 
+void refuse_unless(bool fits) {
+  if (!fits) throw Error("the problem has no such variant");
+}
 // Gives the problem a tensor of that role, or takes it away. One of pairs is the same for all
 // heads.
 void toggle(Problem& problem, int32_t role) {
@@ -72,7 +75,9 @@ void toggle(Problem& problem, int32_t role) {
     spec = TensorSpec{};
     return;
   }
-  const Role& of = *find_role(*problem.operation, role);
+  const Role* const known = find_role(*problem.operation, role);
+  refuse_unless(known != nullptr);  // gradients lack some roles of softmax attention
+  const Role& of = *known;
   std::vector<int64_t> dims = problem.operation->dims(problem, role);
   for (size_t axis = 0; axis + 2 < dims.size(); ++axis)
     if (problem.operation->may_broadcast(role, int(axis))) dims[axis] = 1;
@@ -87,9 +92,6 @@ void resize(Problem& problem, void (*change)(Params&)) {
   problem = resized(problem, [=](Problem& other) { change(other.as<Params>()); });
 }
 
-void refuse_unless(bool fits) {
-  if (!fits) throw Error("the problem has no such variant");
-}
 bool has_lengths(const Problem& problem) {
   return (problem.features & (ATTEST_WITH_VARLEN | ATTEST_WITH_SEQ_LENS)) != 0;
 }
