@@ -118,7 +118,7 @@ bool does_something(Bug bug, const attest_problem& problem) {
   }
 }
 
-// The nearest number of f8e4m3 from 2^-6 to 448, of which `bits` of the mantissa are kept.
+// The nearest number of f8e4m3, saturated at 448.
 float rounded_to_e4m3(float x) {
   int exponent = 0;
   if (x == 0 || !std::isfinite(x)) return x;

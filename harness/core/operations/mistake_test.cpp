@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "core/operations/softmax/testing/softmax_cases.hpp"
@@ -49,6 +50,31 @@ TEST(Mistake, GathersHeads) {
       EXPECT_EQ(k.at({0, 1, j, d}), c.tensors[ATTEST_K].at({0, 0, j, d}));
       EXPECT_EQ(k.at({0, 2, j, d}), c.tensors[ATTEST_K].at({0, 1, j, d}));
     }
+}
+
+// Query heads that read another key head read its factors, too.
+TEST(Mistake, GathersTheFactorsOfHeads) {
+  for (const int64_t heads : {2, 1}) {
+    Case c = testing::make_case(
+        "", [](auto& p) { p.num_heads = 4, p.num_kv_heads = 2; },
+        {ATTEST_K_DESCALE, ATTEST_V_DESCALE}, ATTEST_F32, ATTEST_F8E4M3);
+    for (const int32_t role : {ATTEST_K_DESCALE, ATTEST_V_DESCALE}) {
+      TensorSpec& spec = c.tensors[size_t(role)].spec;
+      spec.dim[1] = heads;
+      if (heads == 1) spec.stride[1] = 0;
+      c.problem.tensor[size_t(role)] = spec;
+    }
+    const std::vector<Mistake> mistakes = mistakes_of(c);
+    const auto modulo = std::ranges::find(
+        mistakes, std::string("query head h read key head h % num_kv_heads"), &Mistake::words);
+    ASSERT_NE(modulo, mistakes.end());
+    for (const int32_t role : {ATTEST_K_DESCALE, ATTEST_V_DESCALE}) {
+      const Tensor &read = modulo->inputs[size_t(role)], &true_ones = c.tensors[size_t(role)];
+      EXPECT_EQ(read.spec.dim[1], heads == 1 ? 1 : 4);
+      for (int64_t h = 0; h < read.spec.dim[1]; ++h)
+        EXPECT_EQ(read.at({0, h, 0}), true_ones.at({0, heads == 1 ? 0 : h % 2, 0}));
+    }
+  }
 }
 
 TEST(Mistake, ThatChangesNothingIsNone) {

@@ -178,6 +178,9 @@ class Mistakes {
     add(std::move(words), [&](Mistake& mistake) {
       mistake.problem.as<Params>().num_kv_heads = p_.num_heads;
       for (const int32_t role : {ATTEST_K, ATTEST_V}) mistake.gather(role, kHeadAxis, head_of);
+      for (const int32_t role : {ATTEST_K_DESCALE, ATTEST_V_DESCALE})
+        if (problem_.has(role) && problem_.tensor[size_t(role)].dim[kHeadAxis] > 1)
+          mistake.gather(role, kHeadAxis, head_of);
     });
   }
   void add_heads() {

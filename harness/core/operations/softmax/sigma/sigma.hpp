@@ -209,8 +209,8 @@ struct SigmaModel {
   }
   /// To be called for inputs whose scores take few values. Coarse scores that are equal round
   /// alike, whether or not their keys are equal. All of them may round to one side: a query that
-  /// was itself rounded brings every score as near to a number of the scores' dtype. So the lse
-  /// errs by up to u_s sum p |s|, which is reached where each error is the largest.
+  /// was itself rounded brings every score equally near to a number of the scores' dtype. So the
+  /// lse errs by up to u_s sum p |s|, which is reached where each error is the largest.
   void take_few_scores();
   /// Up to these errors of scores exp(x) - 1 is nearly x: to 13 % where the scores of some rows are
   /// large, to 2.5 % where those of all rows are.

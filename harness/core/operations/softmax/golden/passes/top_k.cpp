@@ -167,7 +167,7 @@ void TopKSwaps::write(int64_t row, RowSums& sums) {
                           std::pow(rest * rest_of_swaps, 2);
   }
   sums.swapped = swapped_.data();
-  // Swaps go either way. Of ties that rounding makes, all keys come in every row.
+  // Swaps go either way. Where rounding makes ties, all tied keys count, in every row.
   const double resized = all_ties_ ? std::max(out.p, -std::log(rest)) : 0;
   sums.swapped_lse = swaps * (most - least) / 2 + resized;
 }
