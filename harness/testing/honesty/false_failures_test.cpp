@@ -46,45 +46,38 @@ TEST(RandomProblem, HasEveryFeatureAndSize) {
   EXPECT_GT(causal_f16, 20);
 }
 
+// Judges the honest kernels on random problems: more than `least` outputs, of which none fails.
+void expect_no_false_failures(const TrialOptions& options, size_t least) {
+  const std::vector<FillVerdict> verdicts =
+      judge_random_problems(ATTEST_BINARY_DIR "/tests/plugins/honest.so", options, 0, 1);
+  EXPECT_GT(verdicts.size(), least);
+  EXPECT_EQ(count_false_failures(verdicts), 0);
+  if (count_false_failures(verdicts) > 0) print_false_failures(verdicts, stderr);
+}
+
 TEST(FalseFailures, NoneAmongTheFirst) {
   TrialOptions options{.seed = 2, .problems = 50, .at_the_top = 0};
   options.limits.most_flops = 5e6;
-  const std::vector<FillVerdict> verdicts =
-      judge_random_problems(ATTEST_BINARY_DIR "/tests/plugins/honest.so", options, 0, 1);
-  EXPECT_GT(verdicts.size(), 500u);
-  EXPECT_EQ(count_false_failures(verdicts), 0);
-  if (count_false_failures(verdicts) > 0) print_false_failures(verdicts, stderr);
+  expect_no_false_failures(options, 500u);
 }
 
 TEST(FalseFailures, NoneWithTopK) {
   TrialOptions options{.seed = 4, .problems = 60, .at_the_top = 0, .each = 3};
   options.limits = {.most_flops = 2e6, .operation = "softmax", .top_k_percent = 100};
-  const std::vector<FillVerdict> verdicts =
-      judge_random_problems(ATTEST_BINARY_DIR "/tests/plugins/honest.so", options, 0, 1);
-  EXPECT_GT(verdicts.size(), 300u);
-  EXPECT_EQ(count_false_failures(verdicts), 0);
-  if (count_false_failures(verdicts) > 0) print_false_failures(verdicts, stderr);
+  expect_no_false_failures(options, 300u);
 }
 
 TEST(FalseFailures, NoneIn8Bits) {
   TrialOptions options{.seed = 5, .problems = 60, .at_the_top = 0, .each = 3};
   options.limits = {.most_flops = 2e6, .operation = "softmax", .f8_percent = 100};
-  const std::vector<FillVerdict> verdicts =
-      judge_random_problems(ATTEST_BINARY_DIR "/tests/plugins/honest.so", options, 0, 1);
-  EXPECT_GT(verdicts.size(), 300u);
-  EXPECT_EQ(count_false_failures(verdicts), 0);
-  if (count_false_failures(verdicts) > 0) print_false_failures(verdicts, stderr);
+  expect_no_false_failures(options, 300u);
 }
 
 TEST(FalseFailures, NoneOfDeformableAttention) {
   TrialOptions options{.seed = 2, .problems = 12, .at_the_top = 0};
   options.limits.most_flops = 2e6;
   options.limits.operation = "deformable";
-  const std::vector<FillVerdict> verdicts =
-      judge_random_problems(ATTEST_BINARY_DIR "/tests/plugins/honest.so", options, 0, 1);
-  EXPECT_GT(verdicts.size(), 500u);
-  EXPECT_EQ(count_false_failures(verdicts), 0);
-  if (count_false_failures(verdicts) > 0) print_false_failures(verdicts, stderr);
+  expect_no_false_failures(options, 500u);
 }
 
 // Of every arithmetic that can be declared, alone and in pairs, some on each problem.

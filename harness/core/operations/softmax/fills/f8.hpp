@@ -12,9 +12,9 @@ inline constexpr std::string_view kF8BandsName = "f8_bands";
 /// of neighbouring sequences, heads and blocks, and those of K and V, differ by 14 % at least.
 void fill_factors(uint64_t seed, const Tensors& tensors);
 
-/// The fill "f8_bands": what it writes over that of "random". All numbers of a channel of K, and of
-/// one of V, are of one binade, and channels have all binades, that of subnormal numbers included.
-/// Those of Q are of the inverse of K's, so that every channel shows in the scores.
+/// Makes the fill "f8_bands" of the fill "random" by writing Q, K and V anew. A channel of K or V
+/// has numbers of one binade, and the channels together have every binade, with that of subnormal
+/// numbers. The same channel of Q has the inverse size, so that every channel shows in the scores.
 void write_f8_bands(const Problem& problem, const Fill& fill, const Tensors& tensors);
 
 }  // namespace attest::core

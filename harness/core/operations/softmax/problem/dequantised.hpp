@@ -19,13 +19,17 @@ inline constexpr std::array<StoredRole, 3> kStoredRoles{
 
 /// Whether Q, K and V are stored in 8 bits.
 inline bool has_f8(const Problem& problem) { return is_f8(problem.tensor[ATTEST_Q].dtype); }
+/// The other of the two dtypes of 8 bits.
+inline DType other_f8(DType dtype) {
+  return dtype == ATTEST_F8E4M3 ? ATTEST_F8E5M2 : ATTEST_F8E4M3;
+}
 inline bool has_factors(const Problem& problem) {
   return problem.has(ATTEST_Q_DESCALE) || problem.has(ATTEST_K_DESCALE) ||
          problem.has(ATTEST_V_DESCALE);
 }
 
-/// The same problem without factors, with Q, K and V in float64: each stored number times its
-/// factor, which float64 holds exactly. Rows that no sequence has stay as they are stored.
+/// The same problem without factors. Q, K and V are in float64, which holds the product of a stored
+/// number and its factor exactly. Rows that belong to no sequence are not multiplied.
 ///
 /// problem() keeps the feature bit DESCALE, by which SigmaModel knows that a kernel may round a
 /// product with a factor.

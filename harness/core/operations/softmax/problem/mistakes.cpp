@@ -156,8 +156,7 @@ class Mistakes {
   }
 
   void add_f8() {
-    const DType stored = problem_.tensor[ATTEST_Q].dtype,
-                other = stored == ATTEST_F8E4M3 ? ATTEST_F8E5M2 : ATTEST_F8E4M3;
+    const DType other = other_f8(problem_.tensor[ATTEST_Q].dtype);
     add(fmt::format("q, k and v were {}", dtype_name(other)), [&](Mistake& mistake) {
       for (const StoredRole& one : kStoredRoles)
         mistake.problem.tensor[size_t(one.role)].dtype =

@@ -282,9 +282,9 @@ constexpr OneThing kThings[] = {
     {"f8",
      [](Problem& other) {
        refuse_unless(has_f8(other));
-       const bool e4m3 = other.tensor[ATTEST_Q].dtype == ATTEST_F8E4M3;
+       const DType dtype = other_f8(other.tensor[ATTEST_Q].dtype);
        for (const StoredRole& stored : kStoredRoles)
-         other.tensor[size_t(stored.role)].dtype = e4m3 ? ATTEST_F8E5M2 : ATTEST_F8E4M3;
+         other.tensor[size_t(stored.role)].dtype = dtype;
      }},
     {"q_descale", toggle<ATTEST_Q_DESCALE>},
     {"k_descale", toggle<ATTEST_K_DESCALE>},

@@ -334,8 +334,9 @@ struct SigmaModel {
 
   /// To be called where Q, K and V are stored in 8 bits with factors. A kernel that multiplies Q
   /// and K by theirs before it rounds them to a coarse operand rounds equal numbers alike: f8e4m3
-  /// has 8 mantissas and f8e5m2 has 4, so the roundings do not average out over the channels. The
-  /// mean error of Q, and that of K, is at most uniform within a roundoff of the operand.
+  /// has 8 mantissas and f8e5m2 has 4, so the roundings do not average out over the channels. Sigma
+  /// assumes that the mean error of Q is spread evenly over one roundoff of the operand on either
+  /// side of 0, the worst case, and that of K too.
   void take_factors();
 
   /// To be called for inputs whose values may follow from their keys, as those of tokens do.
