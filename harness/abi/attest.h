@@ -285,7 +285,8 @@ typedef struct attest_softmax_params {
   int64_t top_k;       // how many keys of each row count, at most seq_len_kv; 0: all that it sees
   int32_t top_k_ties;  // one of the two values above; 0 without top_k
   int32_t reserved2_;  // 0
-  // Positions in a block of Q_DESCALE, and of K_DESCALE and V_DESCALE. 0: a sequence is one block.
+  // How many positions share a factor: of Q_DESCALE, and of K_DESCALE and V_DESCALE. 0 means that
+  // all positions of a sequence share one.
   int64_t descale_block_q, descale_block_kv;
 } attest_softmax_params;
 // The stages of softmax attention, for attest_support.
