@@ -3,6 +3,11 @@
 # C++17, all others as C++20. A file that is included once for each instruction set (*-inl.hpp) is
 # not a header of its own. One that its own source includes first (x.cpp begins with x.hpp) is
 # compiled alone with that, by sources_alone.sh.
+#
+# Many headers include one of a few large ones. A precompiled header spares these the time to parse
+# it. That hides no missing include: what a header includes is checked by itself, and below its
+# includes a header sees the same with and without the precompiled one. So only a header whose
+# includes stand above everything else gets it.
 # usage: headers_alone.sh CC CXX SOURCE_DIR [INCLUDE_DIR...]
 # Prints what does not compile. Exit code 1 if anything does not.
 set -uo pipefail
@@ -10,15 +15,15 @@ cc=$1 cxx=$2 source=$3
 shift 3
 includes=()
 for folder; do includes+=(-I"$folder"); done
-warnings=(-Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Werror)
+flags=(-Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Werror -fopenmp
+  -I"$source/harness" -I"$source/harness/abi" -I"$source" "${includes[@]}")
 
 # alone HEADER COMPILER...: compiles an empty file that includes the header. As the main file, a
 # header would give a warning about its #pragma once.
 alone() {
   local header=$1
   shift
-  "$@" "${warnings[@]}" -I"$source/harness" -I"$source/harness/abi" -I"$source" "${includes[@]}" \
-    -fopenmp -fsyntax-only -include "$header" /dev/null ||
+  "$@" "${flags[@]}" -fsyntax-only -include "$header" /dev/null ||
     { echo "does not compile alone: ${header#"$source"/} ($*)"; return 1; }
 }
 
@@ -31,6 +36,45 @@ first_in_its_source() {
   [[ $1 == */${first%[\">]*} ]]
 }
 
+# including NAME: the headers that include NAME, by themselves or through others.
+including() {
+  find "$source/harness" "$source/reports" -name '*.hpp' -exec awk -v source="$source/" \
+    -v name="$1" '
+      FNR == 1 {
+        file = substr(FILENAME, length(source) + 1)
+        sub(/^harness\//, "", file)
+        below = 0
+      }
+      /^#include/ && below { unordered[file] }
+      /^#include "/ { from[++count] = file; split($0, parts, "\""); to[count] = parts[2] }
+      !/^(#include|#pragma once|\/\/|$)/ { below = 1 }
+      END {
+        found[name]
+        do {
+          grows = 0
+          for (i = 1; i <= count; ++i)
+            if ((to[i] in found) && !(from[i] in found) && !(from[i] in unordered)) {
+              found[from[i]]
+              grows = 1
+            }
+        } while (grows)
+        delete found[name]
+        for (file in found) print file
+      }' {} +
+}
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+declare -A precompiled  # of a header without harness/: what to include before it
+for large in core/operations/operation.hpp core/record/record.hpp; do  # the larger one last
+  [[ -e $source/harness/$large ]] || continue
+  stub=$work/$(basename "$large")
+  echo "#include \"$large\"" >"$stub"
+  "$cxx" -x c++-header -std=c++20 -I"$source/impls" "${flags[@]}" "$stub" -o "$stub.gch" \
+    2>/dev/null || continue
+  while IFS= read -r header; do precompiled[$header]=$stub; done < <(including "$large")
+done
+
 status=0
 # -Wpadded: a hole in a struct of the contract is a byte whose meaning nobody can add later.
 alone "$source/harness/abi/attest.h" "$cc" -x c -std=c11 -Wpadded -pedantic || status=1
@@ -40,8 +84,11 @@ if [[ -e $source/harness/abi/attest.hpp ]]; then
   alone "$source/harness/abi/attest.hpp" "$cxx" -x c++ -std=c++20 || status=1
 fi
 while IFS= read -r header; do
+  name=${header#"$source"/}
+  stub=${precompiled[${name#harness/}]:-}
   first_in_its_source "$header" ||
-    alone "$header" "$cxx" -x c++ -std=c++20 -I"$source/impls" || status=1
+    alone "$header" "$cxx" -x c++ -std=c++20 -I"$source/impls" ${stub:+-include "$stub"} ||
+    status=1
 done < <(find "$source/harness" "$source/reports" -name '*.hpp' \
   -not -path "$source/harness/abi/*" | sort)
 while IFS= read -r header; do

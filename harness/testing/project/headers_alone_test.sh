@@ -53,3 +53,21 @@ printf '#pragma once\n#include <no_library.h>\n' >"$tree/impls/b.hpp"
 expect 1 "a header of a library that is not there" 'alone: impls/b.hpp'
 printf '#include "b.hpp"\n' >"$tree/impls/b.cpp"
 expect 0 "the same, but its source includes it first and is built only with that library"
+
+# The precompiled header of what many include hides nothing.
+reset
+rm "$tree"/impls/b.?pp
+mkdir -p "$tree/harness/core/record"
+printf '#pragma once\n#include <string>\nstd::string f();\n' >"$tree/harness/core/record/record.hpp"
+printf '#pragma once\n#include "core/record/record.hpp"\nstd::string g();\n' >"$tree/reports/b.hpp"
+printf '#pragma once\n#include "reports/b.hpp"\nstd::string h();\n' >"$tree/reports/c.hpp"
+expect 0 "headers that include a large one"
+printf '#pragma once\n#include "reports/b.hpp"\nstd::map<int, int> h();\n' >"$tree/reports/c.hpp"
+expect 1 "a header that includes a large one, and lacks an include" 'alone: reports/c.hpp'
+printf '#pragma once\nstd::string h();\n' >"$tree/reports/c.hpp"
+expect 1 "a header that needs a large one without including it" 'alone: reports/c.hpp'
+printf '#pragma once\nstd::string h();\n#include "reports/b.hpp"\n' >"$tree/reports/c.hpp"
+expect 1 "a header that includes a large one too late" 'alone: reports/c.hpp'
+printf '#pragma once\n#include "reports/d.hpp"\n#include "reports/b.hpp"\n' >"$tree/reports/c.hpp"
+printf '#pragma once\nstd::string h();\n' >"$tree/reports/d.hpp"
+expect 1 "a header whose user includes a large one after it" 'alone: reports/d.hpp'
