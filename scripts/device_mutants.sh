@@ -26,14 +26,16 @@ if [[ $print_problems == no ]] && { (($# < 2 || $# > 3)) || [[ ! -x $1 || ! -d $
 fi
 attest=${1:-} folder=${2:-} checker=${3:-}
 
-# The problems. `tiles` has too many heads for kernels to split the keys. `apart` has a row beyond
-# 2^31 elements. Those from `hopper` on have tiles of rows for at least half of the multiprocessors;
-# with fewer, other kernels take the problem.
+# The problems. `tiles` and `bias_tiles` have too many heads for kernels to split the keys. `apart`
+# has a row beyond 2^31 elements. Those from `hopper` on have tiles of rows for at least half of the
+# multiprocessors; with fewer, other kernels take the problem.
 tiles='softmax dtype=f16 batch=50 num_heads=12 seq_len_q=20 seq_len_kv=200 head_dim=64 lse'
 few_tiles='softmax dtype=f16 num_heads=2 seq_len_q=120 seq_len_kv=300 head_dim=64 softcap=30'
 splits='softmax dtype=f16 num_heads=2 seq_len_q=3 seq_len_kv=700 head_dim=64 sinks lse'
 apart='softmax dtype=f16 seq_len_q=40 seq_len_kv=20 head_dim=64 k.strides=[0,0,134217728,1]'
 bias='softmax dtype=f16 num_heads=2 seq_len_q=120 head_dim=64 bias=[1,1,120,120]'
+bias_tiles='softmax dtype=f16 batch=50 num_heads=12 seq_len_q=20 seq_len_kv=200 head_dim=64'
+bias_tiles+=' bias=[1,1,20,200]'
 linear='linear dtype=f32 num_heads=2 seq_len_q=40 seq_len_kv=1100 head_dim=32'
 windows='softmax dtype=f16 batch=64 num_heads=8 seq_len_q=192 head_dim=16'
 windows+=' grid_height=12 grid_width=16 window_height=4 window_width=4 shift_y=2 shift_bias=-100'
@@ -65,6 +67,7 @@ bugs=(
   "6|sink in every split|flash_cuda|80|judge|$splits|"
   "7|sink dropped|flash_cuda|80|judge|$splits|"
   "31|terms of the rows before|flash_cuda|80|judge|$bias|"
+  "32|terms of the first tile|flash_cuda|80|judge|$bias_tiles|"
   "1|no barrier|linear_cuda||race|$linear|$linear"
   "8|chunks lack a tile|linear_cuda||judge|$linear|"
   "9|chunk dropped|linear_cuda||judge|$linear|"

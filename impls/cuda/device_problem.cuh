@@ -47,8 +47,10 @@ enum class Bug {
   kRowsOfNextWindow,  // get this one's outputs
   // Of its other windows:
   kKeysOfWindowBefore,
-  kTailSeen,           // what fills up the last tile of a patch
-  kTermsOfRowsBefore,  // BIAS of some row in the rows after it, in flash_cuda's general kernel
+  kTailSeen,  // what fills up the last tile of a patch
+  // Of flash_cuda's general kernel:
+  kTermsOfRowsBefore,  // BIAS of some row in the rows after it
+  kTermsOfFirstTile,   // MASK or BIAS of the first tile in all others, where it is copied
 };
 #if defined(__CUDACC__) && defined(ATTEST_CUDA_PLANTED)
 static __constant__ int planted_bug;

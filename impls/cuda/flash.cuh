@@ -13,13 +13,18 @@ constexpr float kLargest = 3.4028234663852886e38f;
 constexpr float kExp2Error = 2.4e-7f;  // 2^-22, as the PTX manual has it for ex2.approx.ftz
 constexpr float kSmallest = 1.401298464324817e-45f;  // above 0; no infinity becomes NaN by it
 
-/// Byte of a chunk in a tile in shared memory. Chunks of a row are exchanged by its number, so that
-/// 8 rows of one chunk lie in 8 different groups of banks.
+/// Byte of a chunk of 16 bytes in shared memory, where rows have kChunks of them. Chunks of a row
+/// are permuted by its number, so that one chunk of 8 rows lies in 8 different groups of banks.
+template <int kChunks>
+__device__ inline uint32_t place_in_rows(int row, int chunk) {
+  constexpr int kRowsInLine = kChunks >= 8 ? 1 : 8 / kChunks,
+                kMask = (kChunks < 8 ? kChunks : 8) - 1;
+  return static_cast<uint32_t>((row * kChunks + (chunk ^ (row / kRowsInLine & kMask))) * 16);
+}
+/// The same in a tile of Q, K or V.
 template <class S>
 __device__ inline uint32_t place(int row, int chunk) {
-  constexpr int kRowsInLine = S::kChunks >= 8 ? 1 : 8 / S::kChunks,
-                kMask = (S::kChunks < 8 ? S::kChunks : 8) - 1;
-  return static_cast<uint32_t>((row * S::kChunks + (chunk ^ (row / kRowsInLine & kMask))) * 16);
+  return place_in_rows<S::kChunks>(row, chunk);
 }
 
 template <class T>
@@ -151,6 +156,22 @@ ATTEST_HD inline float in_base_2(float term) {
   return term != -INFINITY && scaled < -kLargest ? -kLargest : scaled;
 }
 
+/// Where a tile's terms of pairs come from.
+enum class Terms {
+  kNone,
+  kTable,  // made in shared memory, in base 2
+  kBias,   // BIAS of 16 bits, copied as it is
+  kMask,   // MASK, copied as it is
+};
+/// MASK or BIAS, if it is all that pairs have and can be copied as it lies in memory.
+struct RawTerms {
+  const char* from;  // of the task's first row and the first key of all tiles
+  int64_t row_bytes;
+  int rows;   // that are queries
+  int piece;  // bytes that are copied at once: 4, 8 or 16; 0: it cannot be copied
+  bool is_mask;
+};
+
 /// What is added to the logits of pairs inside one window of a grid: a table of one head's relative
 /// bias, and for each place of the window where its row and column stand in that table; what is
 /// above 16 bits differs where rolling alone brought two together.
@@ -222,6 +243,7 @@ class Block {
         task_(task),
         terms_(reinterpret_cast<float*>(shared + S::kTilesBytes)),
         q_(cuda::shared_address(shared)),
+        table_(q_ + S::kTilesBytes),
         k_(q_ + S::kRows * S::kDim * S::kBytes),
         v_(k_ + 2 * S::kTileBytes),
         lane_(static_cast<int>(threadIdx.x) % 32),
@@ -238,6 +260,7 @@ class Block {
     load_queries();
     while (true) {
       load_keys(first_tile_, 0);
+      load_terms(first_tile_, 0);
       cuda::commit_copies();
       load_values(first_tile_, 0);
       cuda::commit_copies();
@@ -318,6 +341,26 @@ class Block {
     past_key_ = highest;
     common_begin_ = common_begin;
     common_end_ = common_end;
+    if (in_columns_ && past_tile_ > first_tile_) find_raw_terms(a);
+  }
+  /// Finds out whether MASK or BIAS can be copied as it lies in memory. float32 would take more
+  /// shared memory than the table of terms has.
+  __device__ void find_raw_terms(const attest::Softmax<T>& a) {
+    if (a.alibi_slopes || (a.mask && a.bias) || (!a.mask && S::kBytes != 2)) return;
+    if ((a.mask ? a.mask.stride(3) : a.bias.stride(3)) != 1) return;
+    raw_.is_mask = static_cast<bool>(a.mask);
+    if (a.mask) {
+      raw_.from = reinterpret_cast<const char*>(&a.mask(task_.b, task_.head, task_.first, origin_));
+      raw_.row_bytes = a.mask.stride(2);
+    } else {
+      raw_.from = reinterpret_cast<const char*>(&a.bias(task_.b, task_.head, task_.first, origin_));
+      raw_.row_bytes = a.bias.stride(2) * S::kBytes;
+    }
+    raw_.rows = static_cast<int>(
+        min(min(task_.past, a.length_q(task_.b)) - task_.first, int64_t{S::kRows}));
+    const uint64_t bits = reinterpret_cast<uint64_t>(raw_.from) |
+                          static_cast<uint64_t>(raw_.row_bytes) | uint64_t{16};
+    raw_.piece = bits % 16 == 0 ? 16 : bits % 8 == 0 ? 8 : bits % 4 == 0 ? 4 : 0;
   }
 
   __device__ const Type* address(const attest::View<T>& view, const attest::Cell& cell,
@@ -366,22 +409,73 @@ class Block {
       load_rows(v_ + stage * S::kTileBytes, ATTEST_V, v_begin_, params().head_dim_v, tile);
   }
 
+  /// Where the copy of MASK or BIAS has a byte of a row's keys.
+  template <int kElementBytes>
+  __device__ static uint32_t raw_place(int row, int byte) {
+    return place_in_rows<S::kKeys * kElementBytes / 16>(row, byte / 16) +
+           static_cast<uint32_t>(byte % 16);
+  }
+  template <int kElementBytes>
+  __device__ uint32_t raw_stage(int stage) const {
+    return table_ + static_cast<uint32_t>(stage * S::kRows * S::kKeys * kElementBytes);
+  }
+  template <int kElementBytes, int kPiece>
+  __device__ void copy_terms(int tile, int stage) const {
+    constexpr int kPieces = S::kKeys * kElementBytes / kPiece, kStep = S::kThreads / kPieces;
+    static_assert(S::kThreads % kPieces == 0);
+    const int thread = cuda::anew(static_cast<int>(threadIdx.x)), byte = thread % kPieces * kPiece;
+    const int64_t left = (past_key_ - first_key(tile)) * kElementBytes - byte;
+    const int there = left < 0 ? 0 : left < kPiece ? static_cast<int>(left) : kPiece;
+    const int64_t row_bytes = cuda::planted(cuda::Bug::kTermsOfRowsBefore) ? 0 : raw_.row_bytes;
+    int row = thread / kPieces;
+    const char* from =
+        raw_.from + int64_t{tile} * S::kKeys * kElementBytes + byte + row * row_bytes;
+#pragma unroll 4
+    for (; row < S::kRows; row += kStep, from += kStep * row_bytes) {
+      const bool any = row < raw_.rows && there > 0;
+      cuda::copy_part_async<kPiece>(
+          raw_stage<kElementBytes>(stage) + raw_place<kElementBytes>(row, byte),
+          any ? from : raw_.from, any ? there : 0);
+    }
+  }
+  template <int kElementBytes>
+  __device__ void copy_terms(int tile, int stage) const {
+    switch (raw_.piece) {
+      case 16: return copy_terms<kElementBytes, 16>(tile, stage);
+      case 8: return copy_terms<kElementBytes, 8>(tile, stage);
+      default: copy_terms<kElementBytes, 4>(tile, stage);
+    }
+  }
+  __device__ void load_terms(int tile, int stage) const {
+    if constexpr (S::kGeneral && !S::kWindow) {
+      if (raw_.piece == 0 || tile >= past_tile_) return;
+      if (cuda::planted(cuda::Bug::kTermsOfFirstTile)) tile = first_tile_;
+      if (raw_.is_mask) return copy_terms<1>(tile, stage);
+      if constexpr (S::kBytes == 2) copy_terms<2>(tile, stage);
+    }
+  }
+
   __device__ void step(int tile, int stage) {
     if (!cuda::planted(cuda::Bug::kNoWait)) cuda::wait_copies<1>();
     if (!cuda::planted(cuda::Bug::kNoBarrier))
       __syncthreads();  // these keys are there, and everybody is done with the tiles before
     load_keys(tile + 1, 1 - stage);
+    load_terms(tile + 1, 1 - stage);
     cuda::commit_copies();
-    if (S::kGeneral && has_terms_) make_terms(tile);
+    if (S::kGeneral && has_terms_ && raw_.piece == 0) make_terms(tile);
     float scores[S::kPerWarp][S::kKeys / 8][4] = {};
     multiply_keys(k_ + stage * S::kTileBytes, scores);
     if (S::kBytes == 4 && careful_ && !cuda::planted(cuda::Bug::kNotSplitAnew))
       repair(k_ + stage * S::kTileBytes, scores);
-    const bool hides = has_terms_ || careful_ || first_key(tile) < common_begin_ ||
-                       first_key(tile + 1) > common_end_;  // in all threads
-    weigh(scores, scale(tile, hides, scores));
+    const bool is_cut = careful_ || first_key(tile) < common_begin_ ||
+                        first_key(tile + 1) > common_end_;  // in all threads
+    bool hides = is_cut;
+    weigh(scores, scale(tile, is_cut, scores, hides));
     cuda::wait_copies<1>();
-    __syncthreads();
+    if (S::kGeneral)
+      hides = __syncthreads_or(hides);  // now in all threads
+    else
+      __syncthreads();
     load_values(tile + 1, 1 - stage);
     cuda::commit_copies();
     const uint32_t values = v_ + stage * S::kTileBytes;
@@ -548,35 +642,86 @@ class Block {
               : -INFINITY;
     }
   }
-  __device__ float& term(int m, int half, int key) const {
-    return terms_[term_place((warp_ * S::kPerWarp + m) * 16 + lane_ / 4 + half * 8, key)];
+  /// body(std::integral_constant<Terms, ...>()) with where this task's terms come from.
+  template <class Body>
+  __device__ decltype(auto) with_terms(const Body& body) const {
+    if constexpr (S::kGeneral) {
+      if (has_terms_ && raw_.piece == 0) return body(TermsFrom<Terms::kTable>());
+      if constexpr (!S::kWindow) {
+        if (has_terms_ && raw_.is_mask) return body(TermsFrom<Terms::kMask>());
+        if constexpr (S::kBytes == 2)
+          if (has_terms_) return body(TermsFrom<Terms::kBias>());
+      }
+    }
+    return body(TermsFrom<Terms::kNone>());
+  }
+  template <Terms kTerms>
+  using TermsFrom = std::integral_constant<Terms, kTerms>;
+
+  /// The terms of a row's key, which is even, and the next one, in base 2.
+  template <Terms kTerms>
+  __device__ void read_terms(int row, int key, int stage, float (&terms)[2]) const {
+    terms[0] = terms[1] = 0;
+    if constexpr (kTerms == Terms::kTable) {
+      uint32_t both[2];
+      cuda::load_shared(both, table_ + static_cast<uint32_t>(term_place(row, key) * 4));
+      terms[0] = __uint_as_float(both[0]);
+      terms[1] = __uint_as_float(both[1]);
+    } else if constexpr (kTerms == Terms::kMask) {
+      const uint32_t at = raw_stage<1>(stage) + raw_place<1>(row, key),
+                     both = cuda::load_shared(at / 4 * 4) >> at % 4 * 8;
+      terms[0] = (both & 0xff) != 0 ? 0 : -INFINITY;
+      terms[1] = (both & 0xff00) != 0 ? 0 : -INFINITY;
+    } else if constexpr (kTerms == Terms::kBias) {
+      const uint32_t both = cuda::load_shared(raw_stage<2>(stage) + raw_place<2>(row, 2 * key));
+      T elements[2];
+      memcpy(elements, &both, sizeof(both));
+      terms[0] = in_base_2(static_cast<float>(elements[0]));
+      terms[1] = in_base_2(static_cast<float>(elements[1]));
+    }
   }
 
   /// Dot products become logits in base 2, -inf where hidden, but for a positive factor, which is
-  /// returned: what makes weights of them multiplies anyway.
-  __device__ float scale(int tile, bool hides,
-                         float (&scores)[S::kPerWarp][S::kKeys / 8][4]) const {
+  /// returned: what makes weights of them multiplies anyway. `is_cut`: some row does not see all
+  /// keys of the tile. Sets `hides` where a term hides a pair.
+  __device__ float scale(int tile, bool is_cut, float (&scores)[S::kPerWarp][S::kKeys / 8][4],
+                         bool& hides) const {
+    return with_terms(
+        [&](auto from) { return scale_with<decltype(from)::value>(tile, is_cut, scores, hides); });
+  }
+  template <Terms kTerms>
+  __device__ float scale_with(int tile, bool is_cut, float (&scores)[S::kPerWarp][S::kKeys / 8][4],
+                              bool& hides) const {
+    const int stage = (tile - first_tile_) % 2;
+    const int thread = cuda::anew(static_cast<int>(threadIdx.x)), lane = thread % 32,
+              first_row = thread / 32 * S::kPerWarp * 16 + lane / 4;
     const float whole = params().softmax_scale * kLog2E, cap = params().softcap * kLog2E;
     const float factor = S::kGeneral || !(whole > 0) ? whole : 1;
 #pragma unroll
     for (int m = 0; m < S::kPerWarp; ++m)
 #pragma unroll
       for (int n = 0; n < S::kKeys / 8; ++n)
+        for (int half = 0; half < 2; ++half) {
+          const int first = n * 8 + lane % 4 * 2;
+          float terms[2];
+          read_terms<kTerms>(first_row + m * 16 + half * 8, first, stage, terms);
 #pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          const int key = n * 8 + lane_ % 4 * 2 + e % 2, j = origin_ + tile * S::kKeys + key;
-          float score = scores[m][n][e];
-          if (S::kGeneral || factor != 1) score *= factor;
-          if (S::kGeneral) {
-            if (cap > 0) {
+          for (int e = 0; e < 2; ++e) {
+            float score = scores[m][n][2 * half + e];
+            if (S::kGeneral || factor != 1) score *= factor;
+            if (S::kGeneral && cap > 0) {
               const float share = sizeof(T) == 4 ? score / cap : __fdividef(score, cap);
               score = cap * tanh_of<T>(share);
             }
-            const float added = has_terms_ ? term(m, e / 2, key) : 0;
-            score = added == -INFINITY ? added : score + added;
+            if (kTerms != Terms::kNone) {
+              const bool hidden = terms[e] == -INFINITY;
+              hides |= hidden;
+              score = hidden ? -INFINITY : score + terms[e];
+            }
+            const int j = origin_ + tile * S::kKeys + first + e;
+            if (is_cut && (j < rows_[m].begin[half] || j >= rows_[m].end[half])) score = -INFINITY;
+            scores[m][n][2 * half + e] = score;
           }
-          if (hides && (j < rows_[m].begin[e / 2] || j >= rows_[m].end[e / 2])) score = -INFINITY;
-          scores[m][n][e] = score;
         }
     return S::kGeneral || factor != 1 ? 1 : whole;
   }
@@ -714,7 +859,12 @@ class Block {
   __device__ bool sees(int m, int half, int tile, int key) const {
     const int64_t j = first_key(tile) + key;
     if (j < rows_[m].begin[half] || j >= rows_[m].end[half]) return false;
-    return !S::kGeneral || !has_terms_ || term(m, half, key) != -INFINITY;
+    return with_terms([&](auto from) {
+      float terms[2];
+      read_terms<decltype(from)::value>((warp_ * S::kPerWarp + m) * 16 + lane_ / 4 + half * 8,
+                                        key / 2 * 2, (tile - first_tile_) % 2, terms);
+      return terms[key % 2] != -INFINITY;
+    });
   }
   __device__ bool has_odd_sums() const {
     bool odd = false;
@@ -794,17 +944,18 @@ class Block {
   const cuda::Data& data_;
   const Task& task_;    // in shared memory, where it takes no registers
   float* const terms_;  // [kRows, kKeys], shared: added to the logits of this tile, in base 2; -inf
-                        // where hidden
-  const uint32_t q_, k_, v_;
+                        // where hidden. Or two stages of MASK or BIAS as they lie in memory.
+  const uint32_t q_, table_, k_, v_;  // table_ is terms_, too
   const int lane_, warp_;
   const Type *k_begin_ = nullptr, *v_begin_ = nullptr;
   bool has_terms_ = false;
-  bool in_columns_ = false;  // make_column_terms makes the terms
+  bool in_columns_ = false;  // make_column_terms makes the terms, or they are copied
   bool in_line_ = false;     // rows of Q, K and V lie one behind the other
   bool careful_ = false;     // infinities and NaN of V are taken out of every tile
   int origin_ = 0;           // the key that tiles count from: the first that any row sees
   int first_tile_ = 0, past_tile_ = 0, common_begin_ = 0, common_end_ = 0;
   int past_key_ = 0;
+  RawTerms raw_ = {};
   RowPair rows_[S::kPerWarp];
   float sums_[S::kPerWarp][S::kDim / 8][4] = {};
 };

@@ -30,10 +30,24 @@ __device__ inline uint32_t shared_address(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
+/// The same number. What the compiler makes of it, it makes after this point: made before a loop
+/// and kept over it, that would take registers.
+__device__ inline int anew(int number) {
+  asm volatile("" : "+r"(number));
+  return number;
+}
+
 __device__ inline uint32_t load_shared(uint32_t address) {
   uint32_t value;
   asm volatile("ld.shared.b32 %0, [%1];" : "=r"(value) : "r"(address) : "memory");
   return value;
+}
+/// Two neighbours, the first on a multiple of 8 bytes.
+__device__ inline void load_shared(uint32_t (&values)[2], uint32_t address) {
+  asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];"
+               : "=r"(values[0]), "=r"(values[1])
+               : "r"(address)
+               : "memory");
 }
 __device__ inline void store_shared(uint32_t address, uint32_t value) {
   asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
@@ -50,6 +64,29 @@ __device__ inline void copy_async(uint32_t to, const void* from, bool there) {
   asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(value.x), "r"(value.y),
                "r"(value.z), "r"(value.w)
                : "memory");
+#endif
+}
+/// The first `there` of kBytes bytes, which are 4, 8 or 16 and lie on a multiple of that, and zeros
+/// for the others. Before sm_80 through registers, at once.
+template <int kBytes>
+__device__ inline void copy_part_async(uint32_t to, const void* from, int there) {
+#if __CUDA_ARCH__ >= 800
+  if constexpr (kBytes == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there)
+                 : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(from), "n"(kBytes),
+                 "r"(there)
+                 : "memory");
+#else
+#pragma unroll
+  for (int word = 0; word < kBytes / 4; ++word) {
+    uint32_t value = 0;
+    for (int byte = 0; byte < 4; ++byte)
+      if (const int at = word * 4 + byte; at < there)
+        value |= uint32_t{static_cast<const uint8_t*>(from)[at]} << 8 * byte;
+    store_shared(to + word * 4, value);
+  }
 #endif
 }
 __device__ inline void commit_copies() {

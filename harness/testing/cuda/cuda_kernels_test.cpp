@@ -75,6 +75,25 @@ INSTANTIATE_TEST_SUITE_P(
              "mask=[1,1,1,97] lse"},
         Case{"terms_head_dim_256",
              " batch=2 seq_len_q=70 seq_len_kv=50 head_dim=256 bias=[1,1,70,50] alibi_slopes"},
+        // What is copied as it lies in memory: in pieces of 16, 8 and 4 bytes, from a key that is
+        // not the first, by one warp, with infinities.
+        Case{"bias_by_16_bytes",
+             " num_heads=2 seq_len_q=150 seq_len_kv=200 head_dim=64 bias=[1,2,150,200] lse"},
+        Case{"bias_by_8_bytes",
+             " batch=2 seq_len_q=70 seq_len_kv=196 head_dim=32 bias=[2,1,70,196] softcap=5"},
+        Case{"bias_by_4_bytes",
+             " seq_len_q=70 seq_len_kv=150 head_dim=128 bias=[1,1,70,150] window_left=20"},
+        Case{"bias_head_dim_256", " seq_len_q=70 seq_len_kv=72 head_dim=256 bias=[1,1,70,72]"},
+        Case{"bias_of_all_queries",
+             " num_heads=2 seq_len_q=20 seq_len_kv=152 head_dim=64 bias=[1,2,1,152]"},
+        Case{"bias_few_rows", " seq_len_q=7 seq_len_kv=720 head_dim=64 bias=[1,1,7,720] lse"},
+        Case{"mask_by_16_bytes",
+             " batch=2 seq_len_q=150 seq_len_kv=208 head_dim=64 mask=[2,1,150,208] lse"},
+        Case{"mask_by_8_bytes",
+             " num_heads=2 seq_len_q=70 seq_len_kv=152 head_dim=128 mask=[1,1,1,152]"},
+        Case{"mask_by_4_bytes",
+             " seq_len_q=70 seq_len_kv=196 head_dim=32 mask=[1,1,70,196] window_right=20"},
+        Case{"mask_head_dim_256", " seq_len_q=70 seq_len_kv=80 head_dim=256 mask=[1,1,70,80] lse"},
         Case{"terms_lengths",
              " batch=2 num_heads=2 seq_len_q=150 head_dim=64 seq_lens_q seq_lens_kv "
              "mask=[1,1,150,150] bias=[2,1,150,150] alibi_slopes"},
@@ -240,6 +259,10 @@ constexpr const char* kSplits =
     "softmax dtype=f16 num_heads=2 seq_len_q=3 seq_len_kv=700 head_dim=32 sinks lse";
 constexpr const char* kBias =
     "softmax dtype=f16 num_heads=2 seq_len_q=61 head_dim=32 bias=[1,1,61,61]";
+constexpr const char* kCopiedBias =
+    "softmax dtype=f16 num_heads=2 seq_len_q=61 seq_len_kv=200 head_dim=32 bias=[1,1,61,200]";
+constexpr const char* kCopiedMask =
+    "softmax dtype=bf16 num_heads=2 seq_len_q=61 seq_len_kv=200 head_dim=32 mask=[1,1,61,200]";
 constexpr const char* kWindows =
     "softmax dtype=f16 batch=5 num_heads=8 seq_len_q=192 head_dim=16 grid_height=12 grid_width=16 "
     "window_height=4 window_width=4 "
@@ -263,6 +286,9 @@ INSTANTIATE_TEST_SUITE_P(
                       Planted{"sink_in_every_split", "flash_cuda", kSplits, 6},
                       Planted{"sink_dropped", "flash_cuda", kSplits, 7},
                       Planted{"terms_of_rows_before", "flash_cuda", kBias, 31},
+                      Planted{"copied_terms_of_rows_before", "flash_cuda", kCopiedBias, 31},
+                      Planted{"bias_of_first_tile", "flash_cuda", kCopiedBias, 32},
+                      Planted{"mask_of_first_tile", "flash_cuda", kCopiedMask, 32},
                       Planted{"linear_no_barrier", "linear_cuda", kLinear, 1},
                       Planted{"linear_no_wait", "linear_cuda", kLinear, 2},
                       Planted{"linear_small_of_left", "linear_cuda", kLinear, 21},

@@ -158,8 +158,11 @@ class Block {
   struct Copy {
     char* to;
     const void* from;
-    bool there;
-    void make() const { there ? std::memcpy(to, from, 16) : std::memset(to, 0, 16); }
+    size_t there, bytes;  // what is not there becomes 0
+    void make() const {
+      std::memset(to, 0, bytes);
+      if (there > 0) std::memcpy(to, from, there);
+    }
   };
   void copy_later(const Copy& copy) { fibers_[current_].groups.back().push_back(copy); }
   void commit() { fibers_[current_].groups.emplace_back(); }
@@ -499,10 +502,15 @@ inline char* dynamic_shared() { return on_host::block().shared(); }
 inline uint32_t shared_address(const void* pointer) {
   return static_cast<uint32_t>(static_cast<const char*>(pointer) - on_host::block().shared());
 }
+inline int anew(int number) { return number; }
 inline uint32_t load_shared(uint32_t address) {
   uint32_t value;
   std::memcpy(&value, on_host::block().shared() + address, sizeof(value));
   return value;
+}
+inline void load_shared(uint32_t (&values)[2], uint32_t address) {
+  if (address % 8 != 0) on_host::refuse("two words that do not lie on 8 bytes");
+  for (uint32_t word = 0; word < 2; ++word) values[word] = load_shared(address + 4 * word);
 }
 inline void store_shared(uint32_t address, uint32_t value) {
   std::memcpy(on_host::block().shared() + address, &value, sizeof(value));
@@ -510,11 +518,18 @@ inline void store_shared(uint32_t address, uint32_t value) {
 
 inline bool before_sm80() { return on_host::is_before_sm80(); }
 
-inline void copy_async(uint32_t to, const void* from, bool there) {
-  if (to % 16 != 0 || reinterpret_cast<uintptr_t>(from) % 16 != 0)
-    on_host::refuse("16 bytes that do not lie on 16 bytes");
-  const on_host::Block::Copy copy{on_host::block().shared() + to, from, there};
+template <int kBytes>
+void copy_part_async(uint32_t to, const void* from, int there) {
+  static_assert(kBytes == 4 || kBytes == 8 || kBytes == 16);
+  if (to % kBytes != 0 || reinterpret_cast<uintptr_t>(from) % kBytes != 0)
+    on_host::refuse("bytes that are copied at once do not lie on a multiple of their number");
+  if (there < 0 || there > kBytes) on_host::refuse("a copy of more bytes than it may have");
+  const on_host::Block::Copy copy{on_host::block().shared() + to, from, static_cast<size_t>(there),
+                                  kBytes};
   before_sm80() ? copy.make() : on_host::block().copy_later(copy);
+}
+inline void copy_async(uint32_t to, const void* from, bool there) {
+  copy_part_async<16>(to, from, there ? 16 : 0);
 }
 inline void commit_copies() { on_host::block().commit(); }
 template <int kLeft>
