@@ -36,6 +36,36 @@ TEST_P(TopKBugs, AreCaught) {
 
 INSTANTIATE_TEST_SUITE_P(Keys, TopKBugs, ::testing::Values(61, 1021));
 
+// Bugs in flash_cpu's own kernel, which keeps a list of keys for each row. At 61 keys the lists of
+// the small plugin are cut; flash_cpu's own are cut only from more keys on.
+struct Lists {
+  const char* plugin;
+  int64_t keys;
+  std::vector<int64_t> top_k;  // one problem of each and either rule for ties
+};
+
+class FlashTopKBugs : public ::testing::TestWithParam<Lists> {};
+
+TEST_P(FlashTopKBugs, AreCaught) {
+  const Lists& lists = GetParam();
+  std::vector<Wanted> problems;
+  for (const int64_t top_k : lists.top_k)
+    for (const int ties : {ATTEST_TOP_K_FIRST, ATTEST_TOP_K_ALL_TIES})
+      problems.push_back({fmt::format("softmax num_heads=3 seq_len_q=61 seq_len_kv={} head_dim=8 "
+                                      "top_k={} top_k_ties={} lse",
+                                      lists.keys, top_k, ties),
+                          {}});
+  core::Plugin plugin =
+      open_plugin(fmt::format("{}/tests/plugins/{}.so", ATTEST_BINARY_DIR, lists.plugin));
+  expect_caught(plugin, problems, judged_alone(), "flash_top_k_none", 15);
+}
+
+INSTANTIATE_TEST_SUITE_P(Keys, FlashTopKBugs,
+                         ::testing::Values(Lists{"flash_top_k_small", 61, {7}},
+                                           Lists{"flash_top_k_small", 1021, {9, 32}},
+                                           Lists{"flash_top_k_planted", 1021, {9, 32}},
+                                           Lists{"flash_top_k_planted", 4099, {64, 200}}));
+
 // Kernels that sum products in other orders, from the last key to the first, or in f16 or bf16.
 TEST(TopK, HonestKernelsPass) {
   core::Plugin plugin = open_plugin(ATTEST_BINARY_DIR "/tests/plugins/honest.so");

@@ -10,9 +10,9 @@
 #include <atomic>
 
 #include "attest.hpp"
+#include "simd/flash_top_k.hpp"
 #include "simd/sizes.hpp"
 #include "simd/softmax.hpp"
-#include "simd/top_k.hpp"
 
 namespace impls {
 
@@ -81,7 +81,7 @@ struct Flash {
     if (const char* reason = Tiles::refusal()) return reason;
     if (const char* reason = impls::why_not(problem)) return reason;
     const attest_softmax_params& p = softmax_params(problem);
-    if (p.top_k > 0) return query_top_k(problem, support);
+    if (p.top_k > 0) return FlashTopK{problem}.declare(support), nullptr;
     const Plan work = plan(problem);
     Tiles::declare(support);
     support.sum_chain =
@@ -89,39 +89,6 @@ struct Flash {
         work.parts;
     support.workspace_bytes = work.workspace_bytes;
     return nullptr;
-  }
-
-  // With top_k, where a table lists it, one task is a block of queries of a head: simd/top_k.hpp.
-  static TopK top_k_of(const attest_softmax_params& p) {
-    return {p.top_k, p.seq_len_kv, p.top_k_ties == ATTEST_TOP_K_ALL_TIES};
-  }
-  static size_t top_k_bytes(const attest_softmax_params& p) {
-    return top_k_kernel().scratch_bytes(top_k_of(p), p.head_dim, p.head_dim_v);
-  }
-  static const char* query_top_k(const attest_problem& problem, attest_support& support) {
-    const attest_softmax_params& p = softmax_params(problem);
-    Float32Tiles::declare(support);
-    support.sum_chain = p.top_k_ties == ATTEST_TOP_K_ALL_TIES ? p.seq_len_kv : p.top_k;
-    support.workspace_bytes = static_cast<uint64_t>(problem.threads) * top_k_bytes(p);
-    return nullptr;
-  }
-  void run_top_k(void* const* data, void* workspace) const {
-    const attest_softmax_params& p = softmax_params(problem);
-    const int64_t block = top_k_kernel().queries, blocks = ceil_div(p.seq_len_q, block);
-    share(p.batch * p.num_heads * blocks, problem.threads, workspace, top_k_bytes(p),
-          [&](int64_t task, void* scratch) {
-            const int64_t n = task / blocks, b = n / p.num_heads;
-            const Lengths lengths = impls::lengths(problem, data, b);
-            const Head head{softmax_slice(problem, data, b, n % p.num_heads, lengths),
-                            {0, lengths.kv},
-                            lengths.q,
-                            lengths.rows_q};
-            const int64_t begin = task % blocks * block, end = begin + block;
-            if (begin < head.queries)
-              top_k_kernel().attend(head.slice, top_k_of(p), {begin, std::min(end, head.queries)},
-                                    head.keys, scratch);
-            clear(head, {begin, end});
-          });
   }
 
   struct Head {
@@ -157,7 +124,7 @@ struct Flash {
 
   template <class T>
   void run(void* const* data, void* workspace, void* /*stream*/) const {
-    if (softmax_params(problem).top_k > 0) return run_top_k(data, workspace);
+    if (softmax_params(problem).top_k > 0) return FlashTopK{problem}.run(data, workspace);
     const Plan work = plan(problem);
     if (work.parts > 1) return run_parts(data, work, static_cast<char*>(workspace));
     share(work.tasks(), problem.threads, workspace, work.scratch_bytes,

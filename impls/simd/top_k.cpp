@@ -14,14 +14,19 @@
 #include "simd/attend-inl.hpp"
 #include "simd/rows-inl.hpp"
 #include "simd/top_k.hpp"
+#include "simd/top_k_bugs.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace impls {
 namespace HWY_NAMESPACE {
 namespace {
 
+#ifndef ATTEST_TOP_K_SMALL
 constexpr int64_t kTopKTile = 128;   // keys
 constexpr int64_t kSpareKeys = 256;  // that a list has room for beyond twice top_k
+#else                                // for tests: lists are cut in problems of few keys
+constexpr int64_t kTopKTile = 16, kSpareKeys = 8;
+#endif
 
 /// The keys of one row that may count, in the order of their places.
 struct List {
@@ -97,7 +102,9 @@ struct UnscaledQueries {
 float shorten(const TopK& top, List& list, float* copy) {
   if (list.count <= top.keys) return -kInfinity;
   std::copy_n(list.logits, list.count, copy);
-  std::nth_element(copy, copy + top.keys - 1, copy + list.count, std::greater<float>());
+  const int64_t among =
+      planted(TopKBug::kLeastOfPart) ? std::max(top.keys, list.count / 2) : list.count;
+  std::nth_element(copy, copy + top.keys - 1, copy + among, std::greater<float>());
   const float least = copy[top.keys - 1];
   int64_t ties = list.count;
   if (!top.all_ties)
@@ -105,8 +112,10 @@ float shorten(const TopK& top, List& list, float* copy) {
   int64_t kept = 0;
   for (int64_t n = 0; n < list.count; ++n) {
     if (list.logits[n] < least || (list.logits[n] == least && ties-- <= 0)) continue;
+    if (planted(TopKBug::kLeastOfPart) && !top.all_ties && kept == top.keys) break;
     list.logits[kept] = list.logits[n];
-    list.places[kept++] = list.places[n];
+    if (!planted(TopKBug::kPlacesStay)) list.places[kept] = list.places[n];
+    ++kept;
   }
   list.count = kept;
   return least;
@@ -115,12 +124,17 @@ float shorten(const TopK& top, List& list, float* copy) {
 void add_key(const TopK& top, int64_t lane, float logit, int64_t place, const TopKScratch& m) {
   List& list = m.lists[lane];
   if (logit != logit) {
+    if (planted(TopKBug::kNanDropped)) return;
     list.has_nan = true;
     m.least[lane] = kInfinity;
     return;
   }
   if (list.count == list.limit) {
-    m.least[lane] = shorten(top, list, m.weights);
+    if (planted(TopKBug::kFullListDrops)) return;
+    const int64_t less = planted(TopKBug::kCutToLess) ? 1 : 0;
+    m.least[lane] = shorten({top.keys - less, top.seq_len_kv, top.all_ties}, list, m.weights);
+    if (planted(TopKBug::kLargestForLeast))
+      m.least[lane] = *std::max_element(list.logits, list.logits + list.count);
     list.limit = list.count + top.keys + kSpareKeys;
     if (logit < m.least[lane] || (logit == m.least[lane] && !top.all_ties)) return;
   }
@@ -134,7 +148,8 @@ void add_keys(const Slice& s, const TopK& top, const Block& b, Rows k, const Sco
               const TopKScratch& m) {
   const Floats d;
   constexpr int64_t wide = vectors * kLanes;
-  const int64_t count = t.keys.end - t.keys.begin;
+  int64_t count = t.keys.end - t.keys.begin;
+  if (planted(TopKBug::kTailDropped)) count = count / kRows * kRows;
   for (int64_t j = 0; j < count; j += kRows) {
     const float* row[kRows];  // rows beyond the last repeat it; their scores are not used
     for (int r = 0; r < kRows; ++r) row[r] = k.data + std::min(j + r, count - 1) * k.stride;
@@ -151,8 +166,11 @@ void add_keys(const Slice& s, const TopK& top, const Block& b, Rows k, const Sco
   for (int64_t j = 0; j < count; ++j)
     for (int v = 0; v < vectors; ++v) {
       const float* const logits = t.scores + j * wide + v * kLanes;
-      const Vector x = hn::Load(d, logits), least = hn::Load(d, m.least + v * kLanes);
-      const auto passes = hn::Not(all_ties ? hn::Lt(x, least) : hn::Le(x, least));
+      const Vector x = hn::Load(d, logits);
+      const Vector least = planted(TopKBug::kOneThreshold) ? hn::Set(d, m.least[v * kLanes])
+                                                           : hn::Load(d, m.least + v * kLanes);
+      const bool ties_pass = all_ties && !planted(TopKBug::kTiesAfterCut);
+      const auto passes = hn::Not(ties_pass ? hn::Lt(x, least) : hn::Le(x, least));
       if (hn::AllFalse(d, passes)) continue;
       uint8_t bytes[8] = {};
       hn::StoreMaskBits(d, passes, bytes);
@@ -161,7 +179,8 @@ void add_keys(const Slice& s, const TopK& top, const Block& b, Rows k, const Sco
       for (; lanes != 0; lanes &= lanes - 1) {
         const int64_t lane = __builtin_ctzll(lanes);
         if (v * kLanes + lane >= b.count) break;
-        add_key(top, v * kLanes + lane, logits[lane], t.keys.begin + j, m);
+        const int64_t first = planted(TopKBug::kPlaceInTile) ? 0 : t.keys.begin;
+        add_key(top, v * kLanes + lane, logits[lane], first + j, m);
       }
     }
 }
@@ -218,7 +237,7 @@ void sum_values(const Slice& s, const List& list, const float* weights, float* s
 float weigh(const List& list, float top, float* weights) {
   const Floats d;
   Vector sum = hn::Zero(d);
-  std::fill_n(list.logits + list.count, kLanes, -kInfinity);
+  if (!planted(TopKBug::kStaleTail)) std::fill_n(list.logits + list.count, kLanes, -kInfinity);
   for (int64_t n = 0; n < list.count; n += kLanes) {
     const Vector p = exp2_lanes(hn::Sub(hn::LoadU(d, list.logits + n), hn::Set(d, top)));
     sum = hn::Add(sum, p);
@@ -247,7 +266,8 @@ template <class T>
 void write_row(const Slice& s, const TopK& top, int64_t i, List& list, const TopKScratch& m) {
   float* const row = m.tile.rows;
   float lse = -kInfinity;
-  shorten(top, list, m.weights);
+  const bool all_ties = top.all_ties || planted(TopKBug::kAllTiesStay);
+  if (!planted(TopKBug::kNoLastCut)) shorten({top.keys, top.seq_len_kv, all_ties}, list, m.weights);
   if (list.has_nan) {
     lse = std::numeric_limits<float>::quiet_NaN();
     std::fill_n(row, s.head_dim_v, lse);
@@ -271,6 +291,7 @@ void attend_block(const Slice& s, const TopK& top, const Block& b, const TopKScr
   for (int64_t i = 0; i < kBlock; ++i) {
     List& list = m.lists[i];
     list.count = 0, list.limit = 2 * top.keys + kSpareKeys, list.has_nan = false;
+    if (planted(TopKBug::kStaleThresholds)) continue;
     m.least[i] = top.all_ties ? std::numeric_limits<float>::lowest() : -kInfinity;
   }
   for (int64_t at = b.keys.begin; at < b.keys.end; at += kTopKTile) {

@@ -125,7 +125,11 @@ TEST(FalseFailures, NoneWhereThereWereSome) {
       "window_height=5 window_width=2 lse bias=[4,1,1,440] rel_bias unaligned",
       // f16 probabilities of equal keys, between which REL_BIAS puts others
       "softmax dtype=f32 seq_len_q=700 head_dim=1 softmax_scale=0.08489782 softcap=0.6936495 "
-      "grid_height=25 grid_width=28 window_height=25 window_width=28 v=bf16 rel_bias=f16"};
+      "grid_height=25 grid_width=28 window_height=25 window_width=28 v=bf16 rel_bias=f16",
+      // top_k among levels that a shift bias brings to one logit
+      "softmax dtype=f16 seq_len_q=40 head_dim=1 head_dim_v=6 softmax_scale=0.04832615 "
+      "grid_height=5 grid_width=8 window_height=5 window_width=8 shift_y=1 shift_x=5 shift_bias=-2 "
+      "top_k=17 q=f32 lse mask=[1,1,40,1] rel_bias"};
   for (const char* spec : specs) {
     const TrialOptions options{.problems = 1, .at_the_top = 0, .spec = spec};
     const std::vector<FillVerdict> verdicts =

@@ -87,12 +87,18 @@ void write_biases(uint64_t seed, const Tensors& tensors) {
     });
 }
 
-// Three keys of each head have one such number each, in a channel of its own if there are three.
-void write_wild(uint64_t seed, const Tensor& v) {
+// A query of each head is NaN in one channel, so all of its logits are. Three keys of each head
+// have one such number each in V, in a channel of its own if there are three.
+void write_wild(uint64_t seed, const Tensor& q, const Tensor& v) {
   const TensorSpec& spec = v.spec;
   constexpr double kInfinite = std::numeric_limits<double>::infinity(),
                    kWild[] = {std::numeric_limits<double>::quiet_NaN(), kInfinite, -kInfinite};
-  const uint64_t of_values = role_seed(seed, ATTEST_V);
+  const uint64_t of_queries = random_bits(role_seed(seed, ATTEST_Q), 1),
+                 of_values = role_seed(seed, ATTEST_V);
+  for (int64_t unit = 0; unit < q.spec.dim[0] * q.spec.dim[1]; ++unit) {
+    const auto row = int64_t(random_below(of_queries, uint64_t(unit), uint64_t(q.spec.dim[2])));
+    store(q.data, q.spec.dtype, row_offset(q.spec, 3, unit * q.spec.dim[2] + row), kWild[0]);
+  }
   for (int64_t unit = 0; unit < spec.dim[0] * spec.dim[1]; ++unit)
     for (int64_t n = 0; n < int64_t(std::size(kWild)); ++n) {
       const auto row =
@@ -112,7 +118,8 @@ bool is_top_k_fill(std::string_view fill) {
 
 std::vector<std::string> top_k_fills(const Problem& problem) {
   std::vector<std::string> names{std::string(kLevelsName), std::string(kCloseName)};
-  if (problem.as<Params>().softcap == 0 && !problem.has(ATTEST_ALIBI_SLOPES))
+  if (const Params& p = problem.as<Params>();
+      p.softcap == 0 && p.shift_bias == 0 && !problem.has(ATTEST_ALIBI_SLOPES))
     names.emplace_back(kWildName);
   return names;
 }
@@ -121,7 +128,7 @@ void write_top_k(const Problem& problem, const Fill& fill, const Tensors& tensor
   write_biases(fill.seed, tensors);
   if (fill.name == kCloseName) return write_close(problem, fill.seed, tensors);
   write_levels(problem, fill.seed, tensors);
-  if (fill.name == kWildName) write_wild(fill.seed, tensors[ATTEST_V]);
+  if (fill.name == kWildName) write_wild(fill.seed, tensors[ATTEST_Q], tensors[ATTEST_V]);
 }
 
 // ALiBi and shift_bias may bring keys of different levels to logits that are equal by chance.

@@ -17,8 +17,9 @@ bool is_top_k_fill(std::string_view fill);
 ///                 equal, in every arithmetic and order; the next level is far from it.
 ///   top_k_close   The four keys of a group have the same channels, each in an order of its own.
 ///                 Their scores differ only by roundings, so kernels disagree on which keys count.
-///   top_k_wild    top_k_levels with a few NaN and infinities in V. They may show only in rows in
-///                 which their keys count. Beside ALiBi or a softcap edges are not clear enough.
+///   top_k_wild    top_k_levels with a few NaN and infinities in V, which may show only in rows in
+///                 which their keys count, and with a query of each head whose logits are NaN.
+///                 Beside ALiBi, a shift bias or a softcap edges are not clear enough.
 std::vector<std::string> top_k_fills(const Problem& problem);
 /// Writes Q, K, BIAS and REL_BIAS, and what is not finite into V, over the inputs of "random".
 void write_top_k(const Problem& problem, const Fill& fill, const Tensors& tensors);
