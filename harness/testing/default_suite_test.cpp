@@ -46,16 +46,28 @@ const std::set<std::string>& cases_of_the_right() {
   return kCases;
 }
 
+struct Job {
+  const Case& one;
+  core::DType dtype;
+};
+
 // Which cases show most bugs of a plugin. They come first, and only decide how long a test takes.
 enum class First { kTiny, kLarger };
 
-std::vector<Case> cases_of(const core::Suite& suite, First first) {
-  std::vector<Case> cases = suite.cases;
-  std::ranges::stable_partition(cases, [&](const Case& one) {
-    return first == First::kTiny ? one.name.starts_with("tiny/")
-                                 : cases_of_the_right().contains(one.name);
-  });
-  return cases;
+// Most bugs that a tiny case shows appear in its first dtype.
+int rank(const Job& job, First first) {
+  if (first == First::kLarger) return !cases_of_the_right().contains(job.one.name);
+  if (!job.one.name.starts_with("tiny/")) return 2;
+  return job.dtype != job.one.dtypes.front();
+}
+
+std::vector<Job> jobs_of(const core::Suite& suite, First first) {
+  std::vector<Job> jobs;
+  for (int wanted = 0; wanted <= 2; ++wanted)
+    for (const Case& one : suite.cases)
+      for (const core::DType dtype : one.dtypes)
+        if (const Job job{one, dtype}; rank(job, first) == wanted) jobs.push_back(job);
+  return jobs;
 }
 
 // Those that no case of the suite shows, with the smallest problem that shows them.
@@ -73,6 +85,9 @@ const std::map<std::string, std::string>& not_in_a_minute() {
 // What the command does beside fills can only find more, and takes most of the time.
 enum class Checks { kFillsAlone, kAll, kAllAndTimed };
 
+// Which implementations of a plugin are judged.
+enum class Judged { kAll, kFirst, kBugs };
+
 core::RunOptions options_for(Checks checks, const core::Suite& suite) {
   core::RunOptions options;
   options.limits.threads = 2;
@@ -84,11 +99,11 @@ core::RunOptions options_for(Checks checks, const core::Suite& suite) {
   return options;
 }
 
-/// Judges every implementation of a plugin, or its first one alone, on the default suite, each
-/// until it has failed; not those that `found` has as caught. What should pass goes through some
-/// cases; the plugin's first implementation, which is right, through all that is tiny.
+/// Judges implementations of a plugin on the default suite, each until it has failed; not those
+/// that `found` has as caught. What should pass goes through some cases; the plugin's first
+/// implementation, which is right, through all that is tiny.
 Outcomes run_default_suite(const std::string& library, Checks checks, First first,
-                           bool first_alone = false, Outcomes found = {}) {
+                           Judged judged = Judged::kAll, Outcomes found = {}) {
   Plugin plugin(
       kPlugins + library,
       {.executable = core::find_worker(), .cpus = "", .limits = {.threads = 2, .timeout_s = 120}});
@@ -97,42 +112,42 @@ Outcomes run_default_suite(const std::string& library, Checks checks, First firs
   core::Rates rates;
   const auto is_wanted = [&](const Implementation& impl, const std::string& case_name) {
     if (found.caught.count(impl.name)) return false;
+    if (judged == Judged::kBugs && is_right(impl.name)) return false;
     if (impl.name == plugin.implementations().front().name) return case_name.starts_with("tiny/");
-    if (first_alone) return false;
+    if (judged == Judged::kFirst) return false;
     const bool passes = is_right(impl.name) || not_in_a_minute().count(impl.name);
     return !passes || cases_of_the_right().contains(case_name);
   };
-  for (const Case& one : cases_of(suite, first))
-    for (const core::DType dtype : one.dtypes) {
-      const core::Problem problem = one.problem(dtype, 0);
-      CaseRunner runner(problem, core::print_problem(problem), {"default", one.name, "random", ""},
-                        nullptr, options, rates);
-      for (const Implementation& impl : plugin.implementations()) {
-        if (!is_wanted(impl, one.name)) continue;
-        const Record record = runner.run(plugin, impl);
-        const std::string where = one.name + " " + std::string(core::dtype_name(dtype)) + ": ";
-        if (!testing::catches(record).empty())
-          found.caught[impl.name] = where + record.outcome.reason;
-        else
-          EXPECT_FALSE(record.outcome.is_bad()) << where << record.outcome.reason;
-        found.passed[impl.name] += record.outcome.passes();
-        EXPECT_FALSE(one.name.starts_with("tiny/") &&
-                     record.outcome.verdict() == core::Verdict::kSkipped)
-            << where << record.outcome.reason;
-        if (!record.outcome.passes()) continue;
-        EXPECT_EQ(record.time.has_value(), options.timed) << where;
-        EXPECT_EQ(record.fills.size(), runner.fills().size()) << where;
-      }
+  for (const auto& [one, dtype] : jobs_of(suite, first)) {
+    const core::Problem problem = one.problem(dtype, 0);
+    CaseRunner runner(problem, core::print_problem(problem), {"default", one.name, "random", ""},
+                      nullptr, options, rates);
+    for (const Implementation& impl : plugin.implementations()) {
+      if (!is_wanted(impl, one.name)) continue;
+      const Record record = runner.run(plugin, impl);
+      const std::string where = one.name + " " + std::string(core::dtype_name(dtype)) + ": ";
+      if (!testing::catches(record).empty())
+        found.caught[impl.name] = where + record.outcome.reason;
+      else
+        EXPECT_FALSE(record.outcome.is_bad()) << where << record.outcome.reason;
+      found.passed[impl.name] += record.outcome.passes();
+      EXPECT_FALSE(one.name.starts_with("tiny/") &&
+                   record.outcome.verdict() == core::Verdict::kSkipped)
+          << where << record.outcome.reason;
+      if (!record.outcome.passes()) continue;
+      EXPECT_EQ(record.time.has_value(), options.timed) << where;
+      EXPECT_EQ(record.fills.size(), runner.fills().size()) << where;
     }
+  }
   return found;
 }
 
 /// As Checks::kAll, where most bugs show in fills. A record whose fills fail has no relations, so
-/// what fills alone catch need not be judged again.
+/// what fills alone catch need not be judged again. What is right is judged once, by all checks.
 Outcomes run_fills_then_all(const std::string& library, First first) {
-  Outcomes by_fills = run_default_suite(library, Checks::kFillsAlone, first);
+  Outcomes by_fills = run_default_suite(library, Checks::kFillsAlone, first, Judged::kBugs);
   for (auto& [name, passed] : by_fills.passed) passed = 0;  // all checks count
-  return run_default_suite(library, Checks::kAll, first, false, std::move(by_fills));
+  return run_default_suite(library, Checks::kAll, first, Judged::kAll, std::move(by_fills));
 }
 
 void expect_all_bugs_caught(const std::string& library, const Outcomes& found) {
@@ -157,7 +172,7 @@ TEST(DefaultSuite, FailsTheTemplateBrokenInEachFeature) {
 // template is judged on every fill of each.
 TEST(DefaultSuite, FailsNoSlowKernelThatIsRightAndJudgesIfTimed) {
   const Outcomes found =
-      run_default_suite("template_bugs.so", Checks::kAllAndTimed, First::kTiny, true);
+      run_default_suite("template_bugs.so", Checks::kAllAndTimed, First::kTiny, Judged::kFirst);
   EXPECT_THAT(found.caught, ::testing::IsEmpty());
   EXPECT_GT(found.passed.at("template_none"), 90);
 }
