@@ -129,7 +129,11 @@ TEST(FalseFailures, NoneWhereThereWereSome) {
       // top_k among levels that a shift bias brings to one logit
       "softmax dtype=f16 seq_len_q=40 head_dim=1 head_dim_v=6 softmax_scale=0.04832615 "
       "grid_height=5 grid_width=8 window_height=5 window_width=8 shift_y=1 shift_x=5 shift_bias=-2 "
-      "top_k=17 q=f32 lse mask=[1,1,40,1] rel_bias"};
+      "top_k=17 q=f32 lse mask=[1,1,40,1] rel_bias",
+      // stored values times factors beyond f16
+      "softmax dtype=bf16 seq_len_q=20 head_dim=1 head_dim_v=19 grid_height=4 grid_width=5 "
+      "window_height=4 window_width=5 shift_x=2 shift_bias=-100 descale_block_kv=7 q=f8e5m2 "
+      "k=f8e5m2 v=f8e5m2 lse mask=[1,1,1,20] rel_bias k_descale v_descale"};
   for (const char* spec : specs) {
     const TrialOptions options{.problems = 1, .at_the_top = 0, .spec = spec};
     const std::vector<FillVerdict> verdicts =

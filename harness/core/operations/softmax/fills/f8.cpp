@@ -11,7 +11,8 @@ namespace {
 
 using Params = attest_softmax_params;
 
-// So that outputs stay in the range of theirs: factors, and what sums exceed a value by.
+// So that outputs stay in the range of theirs, and values times factors in that of f16, in which a
+// kernel may keep them: factors, and what sums exceed a value by.
 constexpr double kRoom = 8;
 constexpr int64_t kPositive = 4;  // of values, all but one of so many: they do not cancel
 
@@ -110,8 +111,9 @@ void fill_factors(uint64_t seed, const Tensors& tensors) {
 
 void write_f8_bands(const Problem& problem, const Fill& fill, const Tensors& tensors) {
   const DType stored = tensors[ATTEST_K].spec.dtype;
-  const double most = largest_finite(problem.tensor[ATTEST_O].dtype) / kRoom;
-  const Bands of_keys(stored, largest_finite(stored)), of_values(stored, most);
+  double most = largest_finite(problem.tensor[ATTEST_O].dtype);
+  if (problem.has(ATTEST_V_DESCALE)) most = std::min(most, largest_finite(ATTEST_F16));
+  const Bands of_keys(stored, largest_finite(stored)), of_values(stored, most / kRoom);
   write_keys(tensors[ATTEST_K], of_keys, role_seed(fill.seed, ATTEST_K));
   write_queries(problem, tensors[ATTEST_Q], of_keys, role_seed(fill.seed, ATTEST_Q));
   write_values(tensors[ATTEST_V], of_values, role_seed(fill.seed, ATTEST_V));
