@@ -144,15 +144,20 @@ class WildValues {
     return last;
   }
 
-  // At that place or the next one that masks leave visible.
+  // At that place or the next one that masks leave visible. An infinite key weighs nothing in some
+  // rows, and to an honest kernel 0 times infinity is NaN: it shares no place with another element.
   void write_key(int32_t role, int64_t b, int64_t head, int64_t place, int64_t channel,
                  double value) {
     const int64_t row = row_with(b, place);
     const int64_t query_head = head * (p_.num_heads / p_.num_kv_heads);
     const Interval seen = geometry_.keys(b, row);
+    const bool alone = role == ATTEST_K && std::isinf(value);
     int64_t j = place;
-    while (seen.contains(j) && !geometry_.visible(b, query_head, row, j)) ++j;
+    while (seen.contains(j) &&
+           ((alone && taken_.contains(j)) || !geometry_.visible(b, query_head, row, j)))
+      ++j;
     if (!seen.contains(j)) j = place;
+    if (alone && taken_.contains(j)) return;
     WildElement(tensors_[size_t(role)], geometry_.key(b, j), head, channel).write(value);
     taken_.insert(j);
   }

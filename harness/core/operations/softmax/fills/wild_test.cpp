@@ -119,6 +119,27 @@ TEST(WildFill, NoKeyIsWildInBothKAndV) {
   }
 }
 
+// Where blocks are hidden, several elements move to the first key of the next visible one.
+TEST(WildFill, NoKeyIsWildInBothKAndVBehindHiddenBlocks) {
+  int64_t infinite = 0;
+  for (const uint64_t seed : {1, 2, 3, 4, 5, 6, 7, 8}) {
+    const Case c(ATTEST_F32, {"wild", seed},
+                 [](Params& p) {
+                   p.num_heads = 4;
+                   p.seq_len_q = 16;
+                   p.seq_len_kv = 515;
+                   p.head_dim = 16;
+                   p.block_q = p.block_kv = 64;
+                 },
+                 {ATTEST_BLOCK_MASK});
+    for (int64_t j = 0; j < c.p().seq_len_kv; ++j) {
+      infinite += is_wild(c, ATTEST_K, 3, j);
+      EXPECT_FALSE(is_wild(c, ATTEST_K, 3, j) && is_wild(c, ATTEST_V, 3, j)) << seed << " " << j;
+    }
+  }
+  EXPECT_GT(infinite, 0);
+}
+
 std::set<std::string> events_of(const Case& c) {
   const std::vector<bool> all(size_t(row_count(c.problem.tensor[ATTEST_O], 3)), true);
   return softmax_operation().count_events(c.problem, c.tensors, all);
