@@ -183,8 +183,10 @@ uint8_t Codebook::key_code(int64_t kv_head, Cell cell) const {
     const int64_t b = claim / params_.seq_len_kv, j = claim % params_.seq_len_kv;
     if (const int64_t own = kind_ == Kind::kEdges ? edge_code(b, j) : mark_code(b, j); own >= 0)
       return uint8_t(own);
-    return uint8_t(edge_codes_ + int64_t(random_below(seed, uint64_t(claim),
-                                                      uint64_t(key_codes_ - edge_codes_))));
+    const int64_t others = key_codes_ - edge_codes_, first = j % period_ - 1;
+    // Every code is in the first tile, so that no score behind it rises a little above it.
+    if (kind_ == Kind::kRising && first >= 0 && first < others) return uint8_t(edge_codes_ + first);
+    return uint8_t(edge_codes_ + int64_t(random_below(seed, uint64_t(claim), uint64_t(others))));
   }
   const auto code = int64_t(random_below(seed, uint64_t(claim), uint64_t(key_codes_)));
   const int64_t late = key_codes_ / 8, place = claim % params_.seq_len_kv;

@@ -205,8 +205,11 @@ class Dealer {
   std::vector<uint8_t> deal() {
     const int64_t unit = deal_.rows >= kManyRows || deal_.variant % 2 ? 64 : 16;
     // "rising", of variant 8, begins with what "cancelling" does, which not all problems have.
-    int64_t part =
-        unit < deal_.rows ? 3 * deal_.variant + deal_.variant / 8 * 6 : deal_.variant / 2;
+    // Heads with room for two or three blocks would else begin with two kinds alone, however many
+    // heads there are.
+    int64_t part = unit < deal_.rows
+                       ? 3 * deal_.variant + deal_.variant / 8 * 6 + deal_.variant / kVariantsOfKind
+                       : deal_.variant / 2;
     const int64_t first_cycle = part + int64_t(std::size(kParts));
     for (int64_t begin = 0; begin < deal_.rows; ++part) {
       const Part kind = kParts[size_t(part) % std::size(kParts)];
@@ -225,7 +228,7 @@ class Dealer {
   }
 
  private:
-  static constexpr int64_t kManyRows = 192, kTries = 12, kStep = 8;
+  static constexpr int64_t kManyRows = 192, kTries = 12, kStep = 8, kVariantsOfKind = 24;
   // Blocks that hide much with an odd row that sees all, the other way round, runs of rows that are
   // not aligned, single rows.
   enum Part {

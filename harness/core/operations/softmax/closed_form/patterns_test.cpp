@@ -132,6 +132,24 @@ TEST(CodebookPatterns, AreDealtInBlocksAndRowByRow) {
   EXPECT_LT(same, 200) << "heads have masks of their own";
 }
 
+// Heads that have room for two blocks of 64 rows each.
+TEST(CodebookPatterns, OfManyHeadsHaveEveryKindOfBlock) {
+  for (const char* fill : {"codebook_peaked", "huge"}) {
+    const Case c(ATTEST_F16, {fill, 11},
+                 [](Params& p) {
+                   p.batch = 5;
+                   p.num_heads = 16;
+                   p.seq_len_q = 128;
+                   p.head_dim = 8;
+                 },
+                 {{ATTEST_BIAS, {5, 16, 128, 128}}, ATTEST_LSE});
+    const std::set<std::string> found = softmax_operation().count_events(
+        c.problem, c.tensors, std::vector<bool>(size_t(5 * 16 * 128), true));
+    for (const char* kind : {"all", "first_row", "last_row", "all_but_one"})
+      EXPECT_TRUE(found.contains(std::string("block/bias/32/") + kind)) << fill << " " << kind;
+  }
+}
+
 TEST(CodebookPatterns, OfKeysHideRunsToo) {
   for (const int64_t tokens : {61, 197, 1021}) {
     SCOPED_TRACE(tokens);

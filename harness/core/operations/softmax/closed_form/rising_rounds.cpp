@@ -9,7 +9,7 @@ namespace {
 
 // Limits on the bytes of inputs and the operations of all rounds together. Beyond them there are
 // two: 32 rows of decoding leave some rises to the second one.
-constexpr double kRoundBytes = 256 << 20, kRoundFlops = 1e11, kLeastRounds = 2;
+constexpr double kRoundBytes = 512 << 20, kRoundFlops = 1e11, kLeastRounds = 2;
 
 int64_t most_rounds(const Problem& problem) {
   const double by_bytes = kRoundBytes / std::max(1.0, double(min_bytes(problem))),

@@ -205,6 +205,27 @@ TEST(RisingFill, StairsRiseAtEveryMarkBelowASoftcap) {
   }
 }
 
+// The keys that are no marks differ a little in score. If the best of them first came behind the
+// first tile, a row that asks for its last mark would rise before.
+TEST(RisingFill, HasEachOtherCodeInItsFirstTile) {
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    const Case c(ATTEST_F16, {"rising", seed}, [](Params& p) {
+      p.num_heads = 2;
+      p.seq_len_q = 1;
+      p.seq_len_kv = 200;
+      p.head_dim = 16;
+    });
+    const Codebook book(c.problem, c.fill, c.tensors);
+    for (int64_t head = 0; head < 2; ++head) {
+      std::set<int> others;
+      for (int64_t j = 0; j < Marks::kFirstTile; ++j)
+        if (const int code = book.key_code(head, {0, j}); code >= book.edge_codes())
+          others.insert(code);
+      ASSERT_EQ(int64_t(others.size()), book.key_codes() - book.edge_codes()) << seed;
+    }
+  }
+}
+
 // The last rows see no key at their own position. A kernel that keeps scores in f16 would see none
 // at all if slopes were as steep as elsewhere.
 TEST(RisingFill, SlopesLeaveEveryRowAKeyThatF16Holds) {
