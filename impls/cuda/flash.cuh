@@ -341,7 +341,7 @@ class Block {
     past_key_ = highest;
     common_begin_ = common_begin;
     common_end_ = common_end;
-    if (in_columns_ && past_tile_ > first_tile_) find_raw_terms(a);
+    if (S::kCopiesTerms && in_columns_ && past_tile_ > first_tile_) find_raw_terms(a);
   }
   /// Finds out whether MASK or BIAS can be copied as it lies in memory. float32 would take more
   /// shared memory than the table of terms has.
@@ -447,7 +447,7 @@ class Block {
     }
   }
   __device__ void load_terms(int tile, int stage) const {
-    if constexpr (S::kGeneral && !S::kWindow) {
+    if constexpr (S::kCopiesTerms) {
       if (raw_.piece == 0 || tile >= past_tile_) return;
       if (cuda::planted(cuda::Bug::kTermsOfFirstTile)) tile = first_tile_;
       if (raw_.is_mask) return copy_terms<1>(tile, stage);
@@ -647,7 +647,7 @@ class Block {
   __device__ decltype(auto) with_terms(const Body& body) const {
     if constexpr (S::kGeneral) {
       if (has_terms_ && raw_.piece == 0) return body(TermsFrom<Terms::kTable>());
-      if constexpr (!S::kWindow) {
+      if constexpr (S::kCopiesTerms) {
         if (has_terms_ && raw_.is_mask) return body(TermsFrom<Terms::kMask>());
         if constexpr (S::kBytes == 2)
           if (has_terms_) return body(TermsFrom<Terms::kBias>());

@@ -23,6 +23,9 @@ struct Shape {
   static constexpr bool kWindow = kKind == Kind::kWindow,
                         kGeneral = kKind == Kind::kGeneral || kWindow,
                         kScattered = kKind != Kind::kPlain;
+  /// Whether MASK or BIAS may be copied as it lies in memory. Sums of 256 channels leave too few
+  /// registers for that.
+  static constexpr bool kCopiesTerms = kKind == Kind::kGeneral && kHeadDim <= 128;
   static constexpr int kBytes = kElementBytes,
                        kPerChunk = 16 / kBytes;  // of an element; elements of 16 bytes
   static constexpr int kWarps = kWarpCount, kThreads = 32 * kWarps;

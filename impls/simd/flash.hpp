@@ -81,7 +81,10 @@ struct Flash {
     if (const char* reason = Tiles::refusal()) return reason;
     if (const char* reason = impls::why_not(problem)) return reason;
     const attest_softmax_params& p = softmax_params(problem);
-    if (p.top_k > 0) return FlashTopK{problem}.declare(support), nullptr;
+    if (p.top_k > 0) {
+      FlashTopK{problem}.declare(support);
+      return nullptr;
+    }
     const Plan work = plan(problem);
     Tiles::declare(support);
     support.sum_chain =

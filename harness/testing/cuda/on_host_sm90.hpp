@@ -85,7 +85,7 @@ inline void come_by_named(int barrier, int threads) {
   cuda::on_host::block().come_by_named(barrier, threads);
 }
 inline void store_zeros(uint32_t to) {
-  cuda::on_host::block().copy_later({cuda::on_host::block().shared() + to, nullptr, false});
+  cuda::on_host::block().copy_later({cuda::on_host::block().shared() + to, nullptr, 0, 16});
 }
 inline void publish_stores() {
   cuda::on_host::block().commit(), cuda::on_host::block().wait_for_copies(0);
