@@ -101,6 +101,11 @@ TEST(WildFill, QueriesThatMeetInfinitiesAreNotSmall) {
       EXPECT_FALSE(std::fabs(c.row(role, 0, 1, row)[0]) < 0x1p-4) << role << " " << row;
 }
 
+void expect_no_key_wild_in_both(const Case& c, int64_t head) {
+  for (int64_t j = 0; j < c.p().seq_len_kv; ++j)
+    EXPECT_FALSE(is_wild(c, ATTEST_K, head, j) && is_wild(c, ATTEST_V, head, j)) << j;
+}
+
 // 0 times infinity is NaN: a key whose score is infinite must not have an infinite value, too.
 TEST(WildFill, NoKeyIsWildInBothKAndV) {
   const std::function<void(Params&)> changes[] = {
@@ -113,9 +118,7 @@ TEST(WildFill, NoKeyIsWildInBothKAndV) {
       p.head_dim = 16;
       change(p);
     });
-    const int64_t head = c.p().num_kv_heads - 1;
-    for (int64_t j = 0; j < c.p().seq_len_kv; ++j)
-      EXPECT_FALSE(is_wild(c, ATTEST_K, head, j) && is_wild(c, ATTEST_V, head, j)) << j;
+    expect_no_key_wild_in_both(c, c.p().num_kv_heads - 1);
   }
 }
 
@@ -132,10 +135,9 @@ TEST(WildFill, NoKeyIsWildInBothKAndVBehindHiddenBlocks) {
                    p.block_q = p.block_kv = 64;
                  },
                  {ATTEST_BLOCK_MASK});
-    for (int64_t j = 0; j < c.p().seq_len_kv; ++j) {
-      infinite += is_wild(c, ATTEST_K, 3, j);
-      EXPECT_FALSE(is_wild(c, ATTEST_K, 3, j) && is_wild(c, ATTEST_V, 3, j)) << seed << " " << j;
-    }
+    SCOPED_TRACE(seed);
+    expect_no_key_wild_in_both(c, 3);
+    for (int64_t j = 0; j < c.p().seq_len_kv; ++j) infinite += is_wild(c, ATTEST_K, 3, j);
   }
   EXPECT_GT(infinite, 0);
 }
