@@ -408,7 +408,7 @@ typedef struct attest_problem {
 // does not have stay 0.
 typedef struct attest_stage {
   // What the stage's numbers are rounded to, or kept in; 0: f32. How tensors are stored does not
-  // count.
+  // count, but a QK in the 8 bits of Q and K multiplies what they store, and factors come after it.
   int32_t dtype;
   // The largest relative error of the stage's function (exp) where it is coarser than the dtype;
   // else 0. Stages without a function have none.

@@ -46,6 +46,12 @@ TEST_P(F8Bugs, AreCaught) {
   expect_caught(plugin, problems(GetParam()), judged_alone(), "f8_none", 29);
 }
 
+// The declaration that Q and K are multiplied as they are stored excuses none of them.
+TEST_P(F8Bugs, AreCaughtWhereStoredNumbersAreMultiplied) {
+  core::Plugin plugin = open_plugin(ATTEST_BINARY_DIR "/tests/plugins/f8_operand_bugs.so");
+  expect_caught(plugin, problems(GetParam()), judged_alone(), "f8_none", 29);
+}
+
 INSTANTIATE_TEST_SUITE_P(Keys, F8Bugs, ::testing::Values(61, 1021));
 
 }  // namespace

@@ -1,6 +1,7 @@
 // arithmetics: honest kernels of every arithmetic that can be declared, alone and in pairs, in
 // every order of summation. None of them may ever fail. They are too many to write down:
 // declarations.hpp has the lists that they are the product of.
+#include <cstdio>
 #include <string>
 #include <utility>
 #include <vector>
@@ -59,6 +60,11 @@ const char* last_error() { return attest::detail::last_error(); }
 
 attest_status query(size_t index, const attest_problem& problem, attest_support& support) {
   const Named& of = methods()[index];
+  if (of.method.computes.qk == ATTEST_F8E4M3 && problem.tensor[ATTEST_Q].dtype == ATTEST_F8E5M2) {
+    std::snprintf(support.reason, sizeof support.reason,
+                  "f8e4m3 has no room for the range of f8e5m2");
+    return ATTEST_UNSUPPORTED;
+  }
   of.linear ? LinearKernel::query(problem, of.method, support)
             : SoftmaxKernel::query(problem, of.method, support);
   return ATTEST_OK;

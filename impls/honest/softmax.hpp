@@ -28,7 +28,12 @@ class SoftmaxKernel {
  public:
   SoftmaxKernel(const attest_problem& problem, void* const* data, void* workspace,
                 const Method& method)
-      : a_(problem, data), m_(method), x_(a_.p, workspace), tile_(tile(a_.p, method)) {}
+      : a_(problem, data),
+        m_(method),
+        x_(a_.p, workspace),
+        tile_(tile(a_.p, method)),
+        multiplies_stored_(is_f8(method.computes.qk) &&
+                           method.computes.qk == problem.tensor[ATTEST_Q].dtype) {}
 
   static void query(const attest_problem& problem, const Method& method, attest_support& support) {
     const auto& p = attest::params<attest_softmax_params>(problem);
@@ -97,6 +102,8 @@ class SoftmaxKernel {
     constexpr int64_t kTiles[] = {16, 32, 48, 64, 128, 256};
     return kTiles[static_cast<size_t>(p.seq_len_kv + p.head_dim + p.seq_len_q) % 6];
   }
+  static bool is_f8(int32_t dtype) { return dtype == ATTEST_F8E4M3 || dtype == ATTEST_F8E5M2; }
+  bool folds_scale() const { return m_.folds_scale && !multiplies_stored_; }
   int64_t place(int64_t visited) const { return m_.reversed ? length_ - 1 - visited : visited; }
 
   void attend(int64_t b, int64_t h) {
@@ -126,10 +133,10 @@ class SoftmaxKernel {
     for (int64_t i = 0; i < round_up(rows, kRows); ++i) {
       const int64_t place = std::min(i, rows - 1);
       const attest::Cell at = a_.query(b, place);
-      const float factor = a_.q_factor(b, h, place);
+      const float factor = multiplies_stored_ ? 1 : a_.q_factor(b, h, place);
       for (int64_t d = 0; d < dim; ++d)
         x_.q[i * dim + d] =
-            factor * a_.q(at.batch, h, at.row, d) * (m_.folds_scale ? a_.p.softmax_scale : 1);
+            factor * a_.q(at.batch, h, at.row, d) * (folds_scale() ? a_.p.softmax_scale : 1);
     }
     round_operand(x_.q, round_up(rows, kRows) * dim);
   }
@@ -138,9 +145,9 @@ class SoftmaxKernel {
   /// number: they have a scale for each head, here a power of two.
   void round_operand(float* x, int64_t count) const {
     const int32_t dtype = m_.computes.qk;
-    const bool e4m3 = dtype == ATTEST_F8E4M3, e5m2 = dtype == ATTEST_F8E5M2;
-    if (!e4m3 && !e5m2) return round_row(x, count, dtype);
-    const float most = e4m3 ? 448.0f : 57344.0f;
+    if (multiplies_stored_) return;
+    if (!is_f8(dtype)) return round_row(x, count, dtype);
+    const float most = dtype == ATTEST_F8E4M3 ? 448.0f : 57344.0f;
     float largest = 0, scale = 1;
     for (int64_t n = 0; n < count; ++n)
       if (std::isfinite(x[n])) largest = std::max(largest, std::fabs(x[n]));
@@ -156,7 +163,7 @@ class SoftmaxKernel {
     for (int64_t n = 0; n < round_up(length_, kBlock); ++n) {
       const bool there = n < length_;
       const attest::Cell at = there ? a_.key(b, place(n)) : attest::Cell{0, 0};
-      const float of_key = there ? a_.k_factor(b, kv_head, place(n)) : 1,
+      const float of_key = there && !multiplies_stored_ ? a_.k_factor(b, kv_head, place(n)) : 1,
                   of_value = there ? a_.v_factor(b, kv_head, place(n)) : 1;
       float* key = x_.k + n / kBlock * kBlock * dim + n % kBlock;
       for (int64_t d = 0; d < dim; ++d)
@@ -217,8 +224,11 @@ class SoftmaxKernel {
     if (count == 0) return;
     row.any = !a_.has_pair_terms();
     float* seen = s + row.begin;
+    if (multiplies_stored_)
+      for (int64_t n = 0; n < count; ++n)
+        seen[n] *= a_.q_factor(b, h, i) * a_.k_factor(b, a_.kv_head(h), place(row.begin + n));
     const float cap = a_.p.softcap;
-    to_logits(seen, count, m_.folds_scale ? 1 : a_.p.softmax_scale, nullptr, m_.computes.score);
+    to_logits(seen, count, folds_scale() ? 1 : a_.p.softmax_scale, nullptr, m_.computes.score);
     if (cap > 0) {
       for (int64_t n = 0; n < count; ++n) seen[n] = cap * std::tanh(seen[n] / cap);
       round_row(seen, count, m_.computes.score);
@@ -356,6 +366,9 @@ class SoftmaxKernel {
   const Method& m_;
   const Buffers x_;
   const int64_t tile_;
+  // Q and K are stored in the operand's 8 bits: they are multiplied as they are, and factors and
+  // softmax_scale come after the product.
+  const bool multiplies_stored_;
   int64_t length_ = 0;
   std::vector<Wild> wild_;
   std::vector<float> visible_;  // of a row, for top_k

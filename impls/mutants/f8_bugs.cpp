@@ -1,6 +1,7 @@
 // Softmax attention to Q, K and V in 8 bits that is wrong: one bug for each table. What is right
 // applies factors late: those of Q and K to the score, that of V to the probability. An
-// implementation refuses problems where its bug does nothing.
+// implementation refuses problems where its bug does nothing. With ATTEST_F8_OPERANDS all declare
+// that they multiply Q and K in the 8 bits that these are stored in.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -9,6 +10,12 @@
 #include "table_at.hpp"
 
 namespace {
+
+#ifdef ATTEST_F8_OPERANDS
+constexpr bool kDeclaresOperands = true;
+#else
+constexpr bool kDeclaresOperands = false;
+#endif
 
 enum class Bug {
   kNone,
@@ -296,7 +303,8 @@ struct Planted {
                   ATTEST_WITH_UNALIGNED | ATTEST_WITH_DESCALE};
   const attest_problem& problem;
 
-  static const char* query(const attest_problem& asked, attest_support&) {
+  static const char* query(const attest_problem& asked, attest_support& support) {
+    if (kDeclaresOperands) support.stage[ATTEST_SOFTMAX_QK].dtype = asked.tensor[ATTEST_Q].dtype;
     return does_something(kBug, asked) ? nullptr : "the bug does nothing here";
   }
   void run(void* const* data, void* /*workspace*/, void* /*stream*/) const {

@@ -46,10 +46,12 @@ TEST(RandomProblem, HasEveryFeatureAndSize) {
   EXPECT_GT(causal_f16, 20);
 }
 
-// Judges the honest kernels on random problems: more than `least` outputs, of which none fails.
-void expect_no_false_failures(const TrialOptions& options, size_t least) {
+// Judges the honest kernels of a plugin on random problems: more than `least` outputs, of which
+// none fails.
+void expect_no_false_failures(const TrialOptions& options, size_t least,
+                              const std::string& plugin = "honest") {
   const std::vector<FillVerdict> verdicts =
-      judge_random_problems(ATTEST_BINARY_DIR "/tests/plugins/honest.so", options, 0, 1);
+      judge_random_problems(ATTEST_BINARY_DIR "/tests/plugins/" + plugin + ".so", options, 0, 1);
   EXPECT_GT(verdicts.size(), least);
   EXPECT_EQ(count_false_failures(verdicts), 0);
   if (count_false_failures(verdicts) > 0) print_false_failures(verdicts, stderr);
@@ -73,6 +75,14 @@ TEST(FalseFailures, NoneIn8Bits) {
   expect_no_false_failures(options, 300u);
 }
 
+// Of kernels that multiply Q and K as they are stored, or round them from f8e4m3 to f8e5m2.
+TEST(FalseFailures, NoneOfOperandsIn8Bits) {
+  TrialOptions options{
+      .seed = 6, .problems = 30, .at_the_top = 0, .implementations = "qk_e", .each = 3};
+  options.limits = {.most_flops = 1e6, .operation = "softmax", .f8_percent = 100};
+  expect_no_false_failures(options, 100u, "arithmetics");
+}
+
 TEST(FalseFailures, NoneOfDeformableAttention) {
   TrialOptions options{.seed = 2, .problems = 12, .at_the_top = 0};
   options.limits.most_flops = 2e6;
@@ -84,11 +94,7 @@ TEST(FalseFailures, NoneOfDeformableAttention) {
 TEST(FalseFailures, NoneOfWhatCanBeDeclared) {
   TrialOptions options{.seed = 3, .problems = 40, .at_the_top = 0, .each = 8};
   options.limits.most_flops = 3e6;
-  const std::vector<FillVerdict> verdicts =
-      judge_random_problems(ATTEST_BINARY_DIR "/tests/plugins/arithmetics.so", options, 0, 1);
-  EXPECT_GT(verdicts.size(), 500u);
-  EXPECT_EQ(count_false_failures(verdicts), 0);
-  if (count_false_failures(verdicts) > 0) print_false_failures(verdicts, stderr);
+  expect_no_false_failures(options, 500u, "arithmetics");
 }
 
 // Each of these failed an honest kernel once, for an error that sigma did not know of.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "core/operations/relation.hpp"
 #include "core/operations/softmax/closed_form/codebook.hpp"
@@ -316,25 +317,36 @@ bool values_may_follow(const Fill& fill) {
   return fill.name != "random" && fill.name != kF8BandsName;
 }
 
-// The golden of what Q, K and V stand for.
-class DequantisedGolden final : public Golden {
+std::unique_ptr<Golden> golden_of_numbers(const Problem& problem, const Fill& fill,
+                                          const Tensors& tensors) {
+  if (has_closed_form(problem, fill)) return codebook_golden(problem, fill, tensors);
+  if (is_codebook(fill)) return sampled_codebook_golden(problem, fill, tensors);
+  if (wild_round_of(fill.name) >= 0) return wild_golden(problem, tensors);
+  if (is_top_k_fill(fill.name)) return top_k_golden(problem, fill, tensors);
+  return softmax_golden(problem, tensors, nullptr, values_may_follow(fill));
+}
+
+// The golden of Q, K and V in 8 bits: of what they stand for.
+class F8Golden final : public Golden {
  public:
-  DequantisedGolden(const SoftmaxOperation& operation, const Problem& problem, const Fill& fill,
-                    const Tensors& tensors)
-      : inputs_(problem, tensors),
-        golden_(operation.golden(inputs_.problem(), fill, inputs_.tensors())) {}
+  F8Golden(const Problem& problem, const Fill& fill, const Tensors& tensors) : stored_(problem) {
+    if (has_factors(problem)) inputs_.emplace(problem, tensors);
+    golden_ = inputs_ ? golden_of_numbers(inputs_->problem(), fill, inputs_->tensors())
+                      : golden_of_numbers(stored_, fill, tensors);
+  }
 
   void expect(const Arithmetic& arithmetic, const Sink& sink) const override {
-    golden_->expect(arithmetic, sink);
+    golden_->expect(with_stored_operands(arithmetic, stored_), sink);
   }
   int64_t distinct_rows() const override { return golden_->distinct_rows(); }
   int64_t independent_rows(const Arithmetic& arithmetic, int32_t role) const override {
-    return golden_->independent_rows(arithmetic, role);
+    return golden_->independent_rows(with_stored_operands(arithmetic, stored_), role);
   }
   std::string method() const override { return golden_->method(); }
 
  private:
-  Dequantised inputs_;
+  const Problem stored_;
+  std::optional<Dequantised> inputs_;  // of problems with factors
   std::unique_ptr<Golden> golden_;
 };
 
@@ -342,13 +354,8 @@ class DequantisedGolden final : public Golden {
 
 std::unique_ptr<Golden> SoftmaxOperation::golden(const Problem& problem, const Fill& fill,
                                                  const Tensors& tensors) const {
-  if (has_factors(problem))
-    return std::make_unique<DequantisedGolden>(*this, problem, fill, tensors);
-  if (has_closed_form(problem, fill)) return codebook_golden(problem, fill, tensors);
-  if (is_codebook(fill)) return sampled_codebook_golden(problem, fill, tensors);
-  if (wild_round_of(fill.name) >= 0) return wild_golden(problem, tensors);
-  if (is_top_k_fill(fill.name)) return top_k_golden(problem, fill, tensors);
-  return softmax_golden(problem, tensors, nullptr, values_may_follow(fill));
+  if (has_f8(problem)) return std::make_unique<F8Golden>(problem, fill, tensors);
+  return golden_of_numbers(problem, fill, tensors);
 }
 
 std::unique_ptr<Golden> SoftmaxOperation::golden_with(const GoldenDevice& device,

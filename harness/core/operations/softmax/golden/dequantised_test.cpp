@@ -8,8 +8,10 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <mutex>
 #include <numeric>
 #include <set>
+#include <utility>
 
 #include "core/operations/softmax/sigma/sigma.hpp"
 #include "core/operations/softmax/testing/softmax_cases.hpp"
@@ -139,6 +141,37 @@ TEST(F8Sigma, CoversRoundingsThatRepeatInEveryChannel) {
   EXPECT_LT(with, SigmaModel::kGate);
   EXPECT_GT(with, 0.2 * SigmaModel::kGate);
   EXPECT_GT(without, SigmaModel::kGate);
+}
+
+// The sigma of each element of O and LSE, by role and index.
+std::map<std::pair<int32_t, int64_t>, double> sigmas(const Case& c, DType qk) {
+  std::map<std::pair<int32_t, int64_t>, double> all;
+  std::mutex mutex;
+  softmax_operation()
+      .golden(c.problem, {"random", 1}, c.tensors)
+      ->expect(SoftmaxArithmetic{.qk = qk}, [&](const Expected& e) {
+        const std::lock_guard lock(mutex);
+        for (size_t r = 0; e.value && r < e.rows.size(); ++r)
+          for (int64_t d = 0; d < e.width; ++d)
+            all[{e.role, e.rows[r] * e.width + d}] = e.sigma[int64_t(r) * e.width + d];
+      });
+  return all;
+}
+
+// Products of stored numbers are exact: a QK in their 8 bits is judged as float32, with factors and
+// without. In the other 8 bits numbers are rounded.
+TEST(F8Sigma, OfStoredOperandsIsThatOfFloat32) {
+  for (const bool factors : {true, false}) {
+    std::vector<int32_t> roles{ATTEST_LSE};
+    if (factors) roles.insert(roles.end(), kFactors.begin(), kFactors.end());
+    const Case c =
+        make_case("", [](Params& p) { p.seq_len_q = 7; }, roles, ATTEST_F32, ATTEST_F8E4M3);
+    const auto single = sigmas(c, ATTEST_F32), coarse = sigmas(c, ATTEST_F8E5M2);
+    EXPECT_EQ(sigmas(c, ATTEST_F8E4M3), single);
+    EXPECT_FALSE(single.empty());
+    for (const auto& [element, sigma] : single) EXPECT_GT(coarse.at(element), 100 * sigma);
+    EXPECT_EQ(softmax_operation().kernels(c.problem, SoftmaxArithmetic{.qk = ATTEST_F8E4M3}), 1);
+  }
 }
 
 std::set<int> codes_of(const Tensor& tensor) {

@@ -40,6 +40,12 @@ void widen(const Tensor& from, Tensor& to, std::vector<double>& memory) {
 
 }  // namespace
 
+Arithmetic with_stored_operands(Arithmetic declared, const Problem& problem) {
+  DType& qk = declared.stage[ATTEST_SOFTMAX_QK].dtype;
+  if (is_f8(qk) && qk == problem.tensor[ATTEST_Q].dtype) qk = ATTEST_F32;
+  return declared;
+}
+
 Dequantised::Dequantised(const Problem& problem, const Tensors& tensors)
     : problem_(problem), tensors_(tensors) {
   auto& p = problem_.as<Params>();

@@ -28,6 +28,11 @@ inline bool has_factors(const Problem& problem) {
          problem.has(ATTEST_V_DESCALE);
 }
 
+/// `declared`, as it multiplies the Q and K of `problem`. Products of stored numbers of 8 bits are
+/// exact in float32: if QK is declared in these 8 bits, nothing is rounded before the product, and
+/// factors and softmax_scale are applied to it. So that QK counts as float32.
+Arithmetic with_stored_operands(Arithmetic declared, const Problem& problem);
+
 /// The same problem without factors. Q, K and V are in float64, which holds the product of a stored
 /// number and its factor exactly. Rows that belong to no sequence are not multiplied.
 ///

@@ -302,8 +302,8 @@ void emulate_softmax(const Problem& problem, const Tensors& tensors,
 
 // What Q and K are rounded to after they were scaled; in float32 that is a rounding like any other.
 // And an exp with a declared error may rescale.
-int SoftmaxOperation::kernels(const Problem&, const Arithmetic& declared) const {
-  const SoftmaxArithmetic arithmetic = SoftmaxArithmetic::of(declared);
+int SoftmaxOperation::kernels(const Problem& problem, const Arithmetic& declared) const {
+  const auto arithmetic = SoftmaxArithmetic::of(with_stored_operands(declared, problem));
   const int places =
       unit_roundoff(arithmetic.qk) > unit_roundoff(ATTEST_F32) ? int(ScalePlace::kCount) : 1;
   return arithmetic.exp_error > 0 ? places + 1 : places;
@@ -312,11 +312,12 @@ int SoftmaxOperation::kernels(const Problem&, const Arithmetic& declared) const 
 void SoftmaxOperation::emulate(const Problem& problem, const Tensors& tensors,
                                const Arithmetic& declared, int kernel,
                                std::span<const int64_t> rows, const EmulationSink& sink) const {
+  const Arithmetic used = with_stored_operands(declared, problem);
   if (has_factors(problem)) {
     const Dequantised wide(problem, tensors);
-    return emulate(wide.problem(), wide.tensors(), declared, kernel, rows, sink);
+    return emulate(wide.problem(), wide.tensors(), used, kernel, rows, sink);
   }
-  const SoftmaxArithmetic arithmetic = SoftmaxArithmetic::of(declared);
+  const SoftmaxArithmetic arithmetic = SoftmaxArithmetic::of(used);
   const bool online = arithmetic.exp_error > 0 && kernel == kernels(problem, declared) - 1;
   emulate_softmax(problem, tensors, arithmetic,
                   {.scale = online ? ScalePlace::kScores : ScalePlace(kernel), .online = online},
