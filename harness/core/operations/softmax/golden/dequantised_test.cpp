@@ -64,18 +64,22 @@ TEST(Dequantised, HasOneFactorForAllWhereOneIsGiven) {
 
 // A factor of 0 loses the tensor, and one that is NaN or infinite makes outputs NaN.
 TEST(Dequantised, RefusesFactorsThatAreNone) {
-  for (const double factor : {0.0, -1.0, double(NAN), double(INFINITY)}) {
-    const Case c = blocks();
-    store(c.tensors[ATTEST_V_DESCALE].data, ATTEST_F32, 3 * 3 + 1, factor);
-    try {
-      softmax_operation().golden(c.problem, {"random", 1}, c.tensors);
-      ADD_FAILURE() << factor << " is taken";
-    } catch (const Error& error) {
-      EXPECT_THAT(error.what(), ::testing::HasSubstr("v_descale[1,1,1]: "));
-      EXPECT_THAT(error.what(), ::testing::HasSubstr("must be finite and above 0"));
-      EXPECT_THAT(error.what(), ::testing::HasSubstr("leave v_descale out where it is 1"));
+  for (const int32_t role : kFactors)
+    for (const double factor : {0.0, -1.0, double(NAN), double(INFINITY)}) {
+      const Case c = blocks();
+      const Tensor& factors = c.tensors[size_t(role)];
+      const auto& dim = factors.spec.dim;
+      store(factors.data, ATTEST_F32, (dim[1] + 1) * dim[2] + 1, factor);
+      const std::string name = find_role(*c.problem.operation, role)->name;
+      try {
+        softmax_operation().golden(c.problem, {"random", 1}, c.tensors);
+        ADD_FAILURE() << name << ": " << factor << " is taken";
+      } catch (const Error& error) {
+        EXPECT_THAT(error.what(), ::testing::HasSubstr(name + "[1,1,1]: "));
+        EXPECT_THAT(error.what(), ::testing::HasSubstr("must be finite and above 0"));
+        EXPECT_THAT(error.what(), ::testing::HasSubstr("leave " + name + " out where it is 1"));
+      }
     }
-  }
 }
 
 // Neighbours differ by much more than any rounding, and so do the factors of K and V.
