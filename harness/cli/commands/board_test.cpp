@@ -129,6 +129,16 @@ TEST_F(OnBoard, ClocksThatAreNotLockedRefuseToStart) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "r.jsonl")) << "nothing was begun";
 }
 
+TEST_F(OnBoard, CpusThatThePowerModeSwitchedOffNeedNoLock) {
+  for (const int jetpack : {6, 7}) {
+    const core::FakeBoard agx("agx64", jetpack);
+    agx.lock_clocks();
+    setenv("ATTEST_MACHINE_ROOT", agx.path().c_str(), 1);
+    const testing::Outcome outcome = repro("--impl naive --require-locked-clocks");
+    EXPECT_EQ(outcome.code, 0) << outcome.text;
+  }
+}
+
 TEST_F(OnBoard, TheDoctorSaysWhatToSetAndWhatIsNotBuilt) {
   board_.write("sys/class/devfreq/17000000.gpu/min_freq", "306000000\n");
   const testing::Outcome outcome = attest("doctor");

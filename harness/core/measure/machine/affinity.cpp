@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "core/measure/machine/files.hpp"
+#include "core/measure/machine/reading.hpp"
 
 namespace attest::core {
 
@@ -20,6 +21,18 @@ std::vector<int> allowed_cpus() {
     for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
       if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
   if (cpus.empty()) cpus.push_back(0);
+  return cpus;
+}
+
+std::vector<std::filesystem::path> cpus_on(const std::filesystem::path& root) {
+  std::vector<std::filesystem::path> cpus;
+  for (std::filesystem::path& entry : entries_of(root / "sys/devices/system/cpu")) {
+    const std::string name = entry.filename().string();
+    const bool is_cpu =
+        name.starts_with("cpu") && name.find_first_not_of("0123456789", 3) == name.npos;
+    // The first CPU of most machines has no such file, as it cannot be switched off.
+    if (is_cpu && read_value(entry / "online").value != 0) cpus.push_back(std::move(entry));
+  }
   return cpus;
 }
 

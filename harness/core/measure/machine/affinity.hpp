@@ -11,6 +11,10 @@ namespace attest::core {
 /// The CPUs of the calling thread's affinity mask, ascending; at least one.
 std::vector<int> allowed_cpus();
 
+/// The folders in sysfs of the CPUs that are on, sorted by name. A board's power mode switches CPUs
+/// off: those keep their folder, whose files have old values or answer an error.
+std::vector<std::filesystem::path> cpus_on(const std::filesystem::path& root = "/");
+
 /// `count` of the allowed CPUs, or all if there are fewer; ascending. Takes one CPU of each
 /// physical core before the second threads of cores. Reads sysfs under `root`.
 std::vector<int> choose_cpus(size_t count, const std::filesystem::path& root = "/");

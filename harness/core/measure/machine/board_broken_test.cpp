@@ -39,9 +39,10 @@ std::vector<std::string> number_files(const FakeBoard& board) {
   return files;
 }
 
-// Clocks of other devices, voltages of other parts, and what only lowers the cap of the memory.
+// Clocks of other devices, voltages of other parts, what only lowers the cap of the memory, and
+// that a CPU is on.
 bool costs_nothing(const std::string& file) {
-  for (const char* part : {".vic", "gpu-nvd", "pwm", "ucsi", "nvpmodel_clk_cap"})
+  for (const char* part : {".vic", "gpu-nvd", "pwm", "ucsi", "nvpmodel_clk_cap", "/online"})
     if (file.find(part) != file.npos) return true;
   return false;
 }

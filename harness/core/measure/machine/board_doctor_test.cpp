@@ -12,6 +12,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
 /// All lines of that name: "found -> advice".
@@ -83,6 +84,15 @@ TEST(BoardDoctor, SaysWhatWasUndoneAndCannotBeSeen) {
   EXPECT_THAT(lines_of(board, "not read"),
               ElementsAre(AllOf(HasSubstr("memory_mhz (rate: Permission denied)"),
                                 HasSubstr("sudo attest doctor"))));
+}
+
+TEST(BoardDoctor, LooksForLocksAtTheCpusThatAreOn) {
+  for (const int jetpack : {6, 7}) {
+    const FakeBoard board("agx64", jetpack);
+    board.lock_clocks();
+    EXPECT_THAT(lines_of(board, "clocks"), ElementsAre("locked, all three -> ")) << jetpack;
+    EXPECT_THAT(lines_of(board, "undone"), IsEmpty()) << jetpack;
+  }
 }
 
 TEST(BoardDoctor, SaysWhatHappensWhileItLooks) {

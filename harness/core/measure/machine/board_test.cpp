@@ -138,6 +138,26 @@ TEST(Board, ClocksAreLockedOrTheSentenceSaysWhichIsNot) {
   EXPECT_THAT(unlocked_clocks(board.state()), ElementsAre(HasSubstr("memory is not locked")));
 }
 
+TEST(Board, CpusThatAreOffDoNotCount) {
+  const std::string cpus = "sys/devices/system/cpu/";
+  for (const int jetpack : {6, 7}) {  // they have old values, or answer an error
+    SCOPED_TRACE(jetpack);
+    const FakeBoard board("agx64", jetpack);
+    board.lock_clocks();
+    board.remove(cpus + "cpu0/online");  // which not every machine has
+    const BoardState state = board.state();
+    EXPECT_EQ(state.cpu.now_mhz.value, 729.6) << state.cpu.now_mhz.missing;
+    EXPECT_EQ(state.cpu.cap_mhz.value, 1728) << state.cpu.cap_mhz.missing;
+    EXPECT_EQ(state.cpu_governor.value, "schedutil") << state.cpu_governor.missing;
+    EXPECT_THAT(unlocked_clocks(state), IsEmpty());
+    board.write(cpus + "cpu0/cpufreq/scaling_min_freq", "729600\n");
+    EXPECT_THAT(unlocked_clocks(board.state()), ElementsAre(HasSubstr("730 to 1728 MHz")));
+    board.write(cpus + "cpu11/online", "1\n");
+    EXPECT_THAT(unlocked_clocks(board.state()),
+                ElementsAre(HasSubstr(jetpack == 6 ? "115 to 2202 MHz" : "cannot be seen")));
+  }
+}
+
 TEST(Board, AnUnlockedClockIsToldByWhatIsKnownOfIt) {
   const FakeBoard board("agx64", 6);
   board.lock_clocks();

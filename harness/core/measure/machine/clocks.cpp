@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <set>
 
+#include "core/measure/machine/affinity.hpp"
+
 namespace attest::core {
 namespace {
 
@@ -43,7 +45,7 @@ CpuClocks read_cpu_clocks(const fs::path& root, double most_mhz, std::string_vie
   CpuClocks all{{none, none, none, Reading<bool>::none(why)}, Reading<std::string>::none(why)};
   std::set<std::string> governors;
   bool first = true;
-  for (const fs::path& cpu : entries_of(root / "sys/devices/system/cpu")) {
+  for (const fs::path& cpu : cpus_on(root)) {
     std::error_code error;
     if (!fs::is_directory(cpu / "cpufreq", error)) continue;
     const auto clock = [&](const char* file) {

@@ -29,7 +29,8 @@ Reading<double> read_clock(const std::filesystem::path& file, double unit_mhz, d
 /// Whether one frequency alone may be chosen.
 Reading<bool> locked_between(const Reading<double>& floor, const Reading<double>& cap);
 
-/// All CPUs that are on: the lowest clock and floor, the highest cap; locked if each is.
+/// All CPUs that are on: the lowest clock and floor, the highest cap; locked if each is. CPUs that
+/// the power mode switched off do not count.
 struct CpuClocks {
   MachineClock clock;
   Reading<std::string> governor;  // "schedutil"; those of several, in the order of the alphabet

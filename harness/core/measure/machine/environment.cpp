@@ -31,18 +31,18 @@ void put(Facts& facts, const std::string& key, const std::string& text) {
   if (!text.empty()) facts[key] = text;
 }
 
-// The different texts of one file of every CPU, e.g. its governor: "performance", or "performance
-// powersave" where they differ.
+// The different texts of one file of every CPU that is on, e.g. its governor: "performance", or
+// "performance powersave" where they differ.
 std::string of_all_cpus(const fs::path& root, const char* file) {
   std::set<std::string> texts;
-  for (const fs::path& cpu : entries_of(root / "sys/devices/system/cpu"))
+  for (const fs::path& cpu : cpus_on(root))
     if (const std::string text = read_text(cpu / file); !text.empty()) texts.insert(text);
   return fmt::format("{}", fmt::join(texts, " "));
 }
 
 size_t count_cores(const fs::path& root) {
   std::set<std::string> cores;
-  for (const fs::path& cpu : entries_of(root / "sys/devices/system/cpu"))
+  for (const fs::path& cpu : cpus_on(root))
     if (const std::string siblings = read_text(cpu / "topology/thread_siblings_list");
         !siblings.empty())
       cores.insert(siblings);

@@ -85,6 +85,14 @@ TEST(Environment, ABoardSaysWhatItIsAndWhatCannotBeRead) {
   EXPECT_EQ(read_environment().count("board"), 0u) << "this machine is no Jetson";
 }
 
+TEST(Environment, CpusThatAreOffDoNotCount) {
+  const Facts cpu = read_cpu(FakeBoard("agx64", 6).path());
+  EXPECT_EQ(cpu.at("threads"), "8");
+  EXPECT_EQ(cpu.at("governor"), "schedutil");
+  EXPECT_EQ(cpu.at("min_khz"), "729600");
+  EXPECT_EQ(cpu.at("max_khz"), "1728000");
+}
+
 TEST(Environment, ReadsAServer) {
   const FakeRoot root;
   const std::string cpus = "sys/devices/system/cpu/";

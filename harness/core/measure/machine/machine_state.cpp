@@ -6,6 +6,7 @@
 #include <numeric>
 #include <sstream>
 
+#include "core/measure/machine/affinity.hpp"
 #include "core/measure/machine/ecc.hpp"
 #include "core/measure/machine/files.hpp"
 
@@ -20,7 +21,7 @@ uint64_t count_of(const fs::path& file) {
 
 void read_clocks(const fs::path& root, MachineState& state) {
   std::vector<double> mhz;
-  for (const fs::path& cpu : entries_of(root / "sys/devices/system/cpu"))
+  for (const fs::path& cpu : cpus_on(root))
     if (const auto khz = read_number(cpu / "cpufreq/scaling_cur_freq")) mhz.push_back(*khz * 1e-3);
   if (mhz.empty()) {  // virtual machines
     std::istringstream lines(read_text(root / "proc/cpuinfo"));
@@ -34,7 +35,7 @@ void read_clocks(const fs::path& root, MachineState& state) {
 }
 
 void read_cap(const fs::path& root, MachineState& state) {
-  for (const fs::path& cpu : entries_of(root / "sys/devices/system/cpu"))
+  for (const fs::path& cpu : cpus_on(root))
     if (const auto khz = read_number(cpu / "cpufreq/scaling_max_freq"))
       state.cap_mhz = std::max(state.cap_mhz.value_or(0), *khz * 1e-3);
 }
@@ -56,11 +57,9 @@ void read_ticks(const fs::path& root, MachineState& state) {
 }
 
 void read_throttling(const fs::path& root, MachineState& state) {
-  for (const fs::path& cpu : entries_of(root / "sys/devices/system/cpu")) {
-    // The package's count appears at each of its CPUs, so the core's alone is summed.
-    if (begins_with(cpu, "cpu"))
-      state.throttle_events += count_of(cpu / "thermal_throttle/core_throttle_count");
-  }
+  // The package's count appears at each of its CPUs, so the core's alone is summed.
+  for (const fs::path& cpu : cpus_on(root))
+    state.throttle_events += count_of(cpu / "thermal_throttle/core_throttle_count");
 }
 
 void read_temperatures(const fs::path& root, MachineState& state) {

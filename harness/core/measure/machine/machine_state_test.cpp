@@ -95,6 +95,12 @@ TEST(MachineState, HasTheCapOfTheClocksAndTheErrorsOfMemory) {
   EXPECT_FALSE(read_machine_state(FakeRoot().path()).corrected_errors);
 }
 
+TEST(MachineState, HasTheClocksOfTheCpusThatAreOn) {
+  const MachineState state = read_machine_state(FakeBoard("agx64", 6).path());
+  EXPECT_EQ(state.max_mhz, 729.6);
+  EXPECT_EQ(state.cap_mhz, 1728);
+}
+
 // Frames and energy come after the timed runs, and end with an idle CPU.
 TEST(Disturbances, AreThoseOfTheWorkAndEventsUntilTheEnd) {
   const MachineState before{.max_mhz = 3000, .steal_ticks = 10, .total_ticks = 1000},

@@ -23,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "core/measure/machine/affinity.hpp"
 #include "core/measure/machine/board.hpp"
 #include "core/measure/testing/fake_root.hpp"
 
@@ -94,7 +95,7 @@ class FakeBoard : public FakeRoot {
   /// All clocks as jetson_clocks leaves them: at their caps, where they stay.
   void lock_clocks() const {
     for (const auto& device : entries("sys/class/devfreq")) copy(device, "max_freq", "min_freq");
-    for (const auto& cpu : entries("sys/devices/system/cpu"))
+    for (const auto& cpu : cpus_on(path()))
       copy(cpu / "cpufreq", "scaling_max_freq", "scaling_min_freq");
     const std::string emc = "sys/kernel/debug/bpmp/debug/clk/emc/";
     const auto cap = path() / "sys/kernel/nvpmodel_clk_cap/emc";
