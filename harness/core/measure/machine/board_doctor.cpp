@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <system_error>
 
 #include "core/measure/machine/files.hpp"
 #include "core/measure/machine/memory.hpp"
@@ -64,9 +66,7 @@ class BoardDoctor {
       found += fmt::format("; memory up to {:.1f} GB/s", *board_.memory_cap_gbs.value);
     add(true, "power mode", found, "");
     findings_.back().advice =
-        "it sets the number of multiprocessors too; times of two modes are never compared. "
-        "sudo nvpmodel -q; of all modes: grep POWER_MODEL /etc/nvpmodel.conf; to choose: "
-        "sudo nvpmodel -m ID";
+        "another one: sudo nvpmodel -m ID; ids: grep POWER_MODEL /etc/nvpmodel.conf";
   }
 
   // jetson_clocks locks all three, so one that is locked alone tells that the others were, too.
@@ -137,17 +137,25 @@ class BoardDoctor {
     }
   }
 
+  // A line for each cause, since each has its own remedy or none.
   void unread() {
-    const BoardFacts all = facts(board_);
-    if (all.missing.empty()) return;
-    std::string list;
-    for (const auto& [key, reason] : all.missing)
+    std::string forbidden, off, others;
+    for (const auto& [key, reason] : facts(board_).missing) {
+      const auto is = [&reason](int error) {
+        return reason.ends_with(std::generic_category().message(error));
+      };
+      std::string& list = is(EACCES) && key.starts_with("memory_")    ? forbidden
+                          : is(EAGAIN) && key.starts_with("celsius_") ? off
+                                                                      : others;
       list += fmt::format("{}{} ({})", list.empty() ? "" : ", ", key, reason);
-    add(false, "not read", list,
-        all.missing.contains("memory_mhz")
-            ? "only root reads the clock of the memory; without it neither its lock nor its "
-              "bandwidth now is known: sudo attest doctor"
-            : "sensors of parts that are off answer nothing: that is normal");
+    }
+    for (const auto& [list, advice] :
+         {std::pair{&forbidden,
+                    "only root reads the clock of the memory; without it neither its lock nor its "
+                    "bandwidth now is known: sudo attest doctor"},
+          {&off, "sensors of parts that are off answer nothing: that is normal"},
+          {&others, "attest does without these values, and reports lack them"}})
+      if (!list->empty()) add(false, "not read", *list, advice);
   }
 
   static constexpr const char* kFanAdvice =

@@ -11,8 +11,10 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 /// All lines of that name: "found -> advice".
@@ -31,9 +33,9 @@ TEST(BoardDoctor, SaysWhatToSet) {
   };
   EXPECT_EQ(line("board"), "Jetson AGX Orin 64GB -> ");
   EXPECT_EQ(line("JetPack"), "6 (R36.4.3) -> ");
-  EXPECT_THAT(line("power mode"),
-              AllOf(StartsWith("2 (MODE_30W); 8 multiprocessors; memory up to 204.7 GB/s -> "),
-                    HasSubstr("sudo nvpmodel -m ID")));
+  EXPECT_EQ(line("power mode"),
+            "2 (MODE_30W); 8 multiprocessors; memory up to 204.7 GB/s -> another one: sudo "
+            "nvpmodel -m ID; ids: grep POWER_MODEL /etc/nvpmodel.conf");
   EXPECT_THAT(
       lines_of(board, "clocks"),
       ElementsAre("the clock of the GPU is not locked: 306 to 612 MHz -> sudo nvpmodel -m 2 "
@@ -46,9 +48,10 @@ TEST(BoardDoctor, SaysWhatToSet) {
   EXPECT_THAT(line("swap"), AllOf(StartsWith("30.7 GiB"), HasSubstr("sudo swapoff -a")));
   EXPECT_THAT(line("over-current"), StartsWith("17 times since boot: high current for a moment"));
   EXPECT_EQ(line("throttling"), "none");
-  EXPECT_THAT(line("not read"),
-              AllOf(StartsWith("celsius_cv0_thermal (temp: Resource temporarily unavailable)"),
-                    HasSubstr("that is normal")));
+  EXPECT_THAT(lines_of(board, "not read"),
+              ElementsAre(AllOf(
+                  StartsWith("celsius_cv0_thermal (temp: Resource temporarily unavailable) -> "),
+                  HasSubstr("that is normal"))));
 }
 
 TEST(BoardDoctor, InOrderNeedsNothing) {
@@ -79,11 +82,36 @@ TEST(BoardDoctor, SaysWhatWasUndoneAndCannotBeSeen) {
   EXPECT_THAT(lines_of(board, "power mode"), ElementsAre(StartsWith("status: No such file")));
   board.remove("sys/class/hwmon/hwmon0");
   EXPECT_THAT(lines_of(board, "fan"), ElementsAre(StartsWith("not seen (target_pwm: No such")));
-  board.forbid("sys/kernel/debug");
-  const Unprivileged nobody;
-  EXPECT_THAT(lines_of(board, "not read"),
-              ElementsAre(AllOf(HasSubstr("memory_mhz (rate: Permission denied)"),
-                                HasSubstr("sudo attest doctor"))));
+}
+
+TEST(BoardDoctor, SaysOfEachValueThatIsNotReadWhatHelps) {
+  FakeBoard board("nano8", 6);
+  const std::string rail = "sys/class/hwmon/hwmon3/in1_input", emc = "sys/kernel/debug";
+  board.write(rail, "garbage\n");
+  board.remove("sys/devices/platform/gpu.0/tpc_pg_mask");
+  const auto without = AllOf(
+      StartsWith("multiprocessors (tpc_pg_mask: No such file or directory), "), HasSubstr("watts"),
+      EndsWith(" -> attest does without these values, and reports lack them"));
+  const auto off = AllOf(StartsWith("celsius_cv0_thermal (temp: Resource temporarily"),
+                         Not(HasSubstr(", ")), EndsWith("that is normal"));
+  EXPECT_THAT(lines_of(board, "not read"), ElementsAre(off, without));
+  board.forbid(emc);
+  {
+    const Unprivileged nobody;
+    EXPECT_THAT(lines_of(board, "not read"),
+                ElementsAre(AllOf(HasSubstr("memory_mhz (rate: Permission denied)"),
+                                  EndsWith("is known: sudo attest doctor")),
+                            off, without));
+  }
+  // A temperature that is no number is not that of a part that is off, and root helps with no file
+  // that is missing.
+  const FakeBoard thor("thor", 7);
+  thor.write("sys/class/thermal/thermal_zone0/temp", "garbage\n");
+  thor.remove("sys/class/devfreq/bwmgr");
+  EXPECT_THAT(lines_of(thor, "not read"),
+              ElementsAre(EndsWith("that is normal"),
+                          AllOf(HasSubstr("celsius_"), HasSubstr("memory_mhz (rate: No such"),
+                                EndsWith("reports lack them"))));
 }
 
 TEST(BoardDoctor, LooksForLocksAtTheCpusThatAreOn) {

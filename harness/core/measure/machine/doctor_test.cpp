@@ -91,7 +91,10 @@ TEST(Doctor, SaysWhetherKernelsAreForThisDevice) {
   const auto none = diagnose_kernels({}, "sm_87");
   ASSERT_EQ(none.size(), 1u);
   EXPECT_EQ(none[0].found, "no kernel for sm_87: no plugin is for CUDA");
-  EXPECT_THAT(none[0].advice, HasSubstr("-DATTEST_CUDA_ARCHITECTURES=87-real"));
+  EXPECT_EQ(none[0].advice,
+            "build attest for this device: cmake -DATTEST_CUDA=on -DATTEST_CUDA_ARCHITECTURES=87; "
+            "of another plugin: nvcc -gencode arch=compute_87,code=[sm_87,compute_87], which is "
+            "SASS and PTX");
 }
 
 // Clocks that jetson_clocks has locked need nothing more, whatever their governor is.
