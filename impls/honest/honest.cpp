@@ -105,6 +105,36 @@ constexpr SamplingMethod kSampledBrain =
     honest_sampling("honest_deformable_bf16", "weights and V in bf16, levels apart", Form::kFactor,
                     Sum::kLevels, {.weight = ATTEST_BF16, .product = ATTEST_BF16});
 
+constexpr GradientMethod kPairs =
+    honest_gradients("honest_backward_pairs", "one sum over the pairs, float32");
+constexpr GradientMethod kPairTiles = honest_gradients(
+    "honest_backward_tiled", "tiles of 32 keys and 32 queries, float32", {}, Forward::kGiven, 32);
+constexpr GradientMethod kLastPair = honest_gradients(
+    "honest_backward_reversed", "the last pair first, float32", {}, Forward::kGiven, 0, true);
+constexpr GradientMethod kAgain =
+    honest_gradients("honest_backward_again", "O and LSE before they were rounded, float32", {},
+                     Forward::kAgain, 48);
+constexpr GradientMethod kPairsHalf =
+    honest_gradients("honest_backward_f16", "operands in f16", {.product = ATTEST_F16});
+constexpr GradientMethod kPairsBrain =
+    honest_gradients("honest_backward_bf16", "operands in bf16, tiles of 64, the last pair first",
+                     {.product = ATTEST_BF16}, Forward::kGiven, 64, true);
+constexpr GradientMethod kUnfusedHalf = honest_gradients(
+    "honest_backward_f16_scores", "unfused: scores, probabilities and operands in f16",
+    {.score = ATTEST_F16, .probability = ATTEST_F16, .product = ATTEST_F16});
+constexpr GradientMethod kUnfusedBrain = honest_gradients(
+    "honest_backward_bf16_scores", "unfused: scores, probabilities and operands in bf16",
+    {.score = ATTEST_BF16, .probability = ATTEST_BF16, .product = ATTEST_BF16}, Forward::kAgain, 0,
+    true);
+constexpr GradientMethod kPairSumsHalf =
+    honest_gradients("honest_backward_f16_sums", "sums in f16, tiles of 16",
+                     {.accumulator = ATTEST_F16}, Forward::kGiven, 16);
+constexpr GradientMethod kPairsFlushing = honest_gradients(
+    "honest_backward_flushes", "operands in f16, small numbers become 0",
+    {.product = ATTEST_F16, .ways = ATTEST_FLUSHES_SUBNORMALS}, Forward::kGiven, 0, true);
+constexpr GradientMethod kPairsExp =
+    honest_gradients("honest_backward_exp", "an exp that errs by 2^-13", {.exp_error = 0x1p-13f});
+
 }  // namespace
 
 ATTEST_PLUGIN(attest::table<Softmax<kNaive>>(), attest::table<Softmax<kTiled>>(),
@@ -120,4 +150,10 @@ ATTEST_PLUGIN(attest::table<Softmax<kNaive>>(), attest::table<Softmax<kTiled>>()
               attest::table<Deformable<kDifferences>>(),
               attest::table<Deformable<kHalfDifferences>>(), attest::table<Deformable<kOnGrid>>(),
               attest::table<Deformable<kSampledHalf>>(), attest::table<Deformable<kHalfSums>>(),
-              attest::table<Deformable<kFlushing>>(), attest::table<Deformable<kSampledBrain>>())
+              attest::table<Deformable<kFlushing>>(), attest::table<Deformable<kSampledBrain>>(),
+              attest::table<Backward<kPairs>>(), attest::table<Backward<kPairTiles>>(),
+              attest::table<Backward<kLastPair>>(), attest::table<Backward<kAgain>>(),
+              attest::table<Backward<kPairsHalf>>(), attest::table<Backward<kPairsBrain>>(),
+              attest::table<Backward<kUnfusedHalf>>(), attest::table<Backward<kUnfusedBrain>>(),
+              attest::table<Backward<kPairSumsHalf>>(), attest::table<Backward<kPairsFlushing>>(),
+              attest::table<Backward<kPairsExp>>())

@@ -76,8 +76,8 @@ float Largest(const float* x, int64_t count) {
   return top;
 }
 
-// exp(x) for x <= 0 to a unit in the last place or so, 0 below -87. 2^n times a Taylor polynomial
-// of degree 7 on +-ln(2) / 2, where its remainder is 2^-28.
+// exp(x) for x < 88 to a unit in the last place or so, 0 below -87.33, where it is subnormal. 2^n
+// times a Taylor polynomial of degree 7 on +-ln(2) / 2, where its remainder is 2^-28.
 inline float exp_negative(float x) {
   constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to whole numbers
   const float shifted = x * 1.44269504f + kRound, n = shifted - kRound;
@@ -91,7 +91,7 @@ inline float exp_negative(float x) {
   y = y * r + 0.5f;
   y = y * r * r + r + 1;
   const float power = float_of((bits_of(shifted) + 127) << 23);
-  return x < -87 ? 0 : y * power;
+  return x < -87.33f ? 0 : y * power;
 }
 
 void Exponentials(float* x, int64_t count, float top, const Arithmetic& a) {

@@ -1,5 +1,6 @@
 // A method becomes a table of the contract, of any operation.
 #pragma once
+#include "honest/backward.hpp"
 #include "honest/deformable.hpp"
 #include "honest/linear.hpp"
 #include "honest/softmax.hpp"
@@ -32,5 +33,8 @@ using Linear = Implementation<LinearKernel, ATTEST_LINEAR, kLinearFeatures, kMet
 template <const SamplingMethod& kMethod>
 using Deformable =
     Implementation<DeformableKernel, ATTEST_DEFORMABLE, kDeformableFeatures, kMethod>;
+template <const GradientMethod& kMethod>
+using Backward =
+    Implementation<BackwardKernel, ATTEST_SOFTMAX_BACKWARD, kBackwardFeatures, kMethod>;
 
 }  // namespace honest

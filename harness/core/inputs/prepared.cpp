@@ -173,11 +173,12 @@ PreparedInputs::PreparedInputs(const PreparedInputs& original, uint64_t seed)
     const Tensor& from = original.shared_.tensors()[size_t(role.index)];
     copy_elements(tensor.spec, tensor.data, from.data);
     const int64_t rows = row_count(tensor.spec, tensor.spec.rank - 1);
-    if (!is_float(tensor.spec.dtype)) continue;
+    if (!is_float(tensor.spec.dtype) || problem_.operation->follows(role.index)) continue;
     for (int64_t k = 0; k <= rows / 64; ++k)
       turn_row(tensor, int64_t(dice() % uint64_t(rows)), from, int64_t(dice() % uint64_t(rows)),
                dice());
   }
+  problem_.operation->write_following(problem_, shared_.tensors());
   hash_ = hash_inputs();
   shared_.seal();
 }
@@ -192,6 +193,7 @@ PreparedInputs::PreparedInputs(const PreparedInputs& original, const PreparedInp
     const SharedTensors& from = (changes ? other : original).shared_;
     copy_elements(tensor.spec, tensor.data, from.tensors()[size_t(role.index)].data);
   }
+  problem_.operation->write_following(problem_, shared_.tensors());
   hash_ = hash_inputs();
   shared_.seal();
 }

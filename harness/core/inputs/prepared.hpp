@@ -31,11 +31,13 @@ class PreparedInputs {
 
   /// A copy of `original` in which some rows of the floating-point tensors are changed: one in 64
   /// of each tensor, at least one. `seed` picks the rows; they become other rows of the same
-  /// tensor, rotated by some channels. The golden of the fill must not be a closed form.
+  /// tensor, rotated by some channels. Inputs that follow from others are those of the changed
+  /// ones. The golden of the fill must not be a closed form.
   PreparedInputs(const PreparedInputs& original, uint64_t seed);
 
   /// Copies `original`, except that the tensors of these roles get the contents of `other`. Both
-  /// have the same problem. Neither of their goldens may be a closed form.
+  /// have the same problem. Inputs that follow from others are those of the changed ones. Neither
+  /// of the goldens may be a closed form.
   PreparedInputs(const PreparedInputs& original, const PreparedInputs& other,
                  std::span<const int32_t> roles);
 

@@ -198,5 +198,29 @@ TEST(Buffers, OfSparseTensorsTakeLittleMemory) {
   }
 }
 
+// With one key, the lse of a query is its logit.
+TEST(PreparedInputs, HaveTheForwardPassOfWhatChanged) {
+  const Problem problem = parse_problem(
+      "softmax_backward seq_len_q=40 seq_len_kv=1 head_dim=8 head_dim_v=1 softmax_scale=1");
+  const PreparedInputs first(problem, {"random", 1}, nullptr),
+      second(problem, {"random", 2}, nullptr);
+  const int32_t roles[] = {ATTEST_Q};
+  const PreparedInputs changed[] = {PreparedInputs(first, second, roles), PreparedInputs(first, 3)};
+  for (const PreparedInputs& inputs : changed) {
+    const Tensors& tensors = inputs.shared().tensors();
+    int moved = 0;
+    for (int64_t i = 0; i < 40; ++i) {
+      double logit = 0;
+      for (int64_t d = 0; d < 8; ++d)
+        logit += tensors[ATTEST_Q].at({0, 0, i, d}) * tensors[ATTEST_K].at({0, 0, 0, d});
+      EXPECT_NEAR(tensors[ATTEST_LSE].at({0, 0, i}), logit, 1e-6 * (1 + std::fabs(logit))) << i;
+      EXPECT_EQ(tensors[ATTEST_O].at({0, 0, i, 0}), tensors[ATTEST_V].at({0, 0, 0, 0})) << i;
+      moved +=
+          tensors[ATTEST_LSE].at({0, 0, i}) != first.shared().tensors()[ATTEST_LSE].at({0, 0, i});
+    }
+    EXPECT_GT(moved, 0);
+  }
+}
+
 }  // namespace
 }  // namespace attest::core

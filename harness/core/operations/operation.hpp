@@ -152,6 +152,11 @@ class Operation {
   /// stay. With fill "tokens", all roles whose Content is not kOwn must stay too.
   virtual void fill(const Problem& problem, const Fill& fill, const Tensors& tensors,
                     bool only_own) const = 0;
+  /// Whether the other inputs determine this one, as the forward pass does O and LSE of gradients.
+  /// It never changes alone.
+  virtual bool follows(int32_t /*role*/) const { return false; }
+  /// Writes the inputs that follow, after others have changed.
+  virtual void write_following(const Problem& /*problem*/, const Tensors& /*inputs*/) const {}
   /// The golden of all outputs for these inputs. `fill` must be the fill that wrote them, because
   /// closed forms depend on it; "random" stands for any inputs. `tensors` need not have outputs.
   virtual std::unique_ptr<Golden> golden(const Problem& problem, const Fill& fill,

@@ -77,7 +77,7 @@ void ChangedTensors::prepare() {
   std::vector<int32_t> lengths;
   bool others_follow = false;
   for (const Role& role : problem_.operation->roles()) {
-    if (!is_input(problem_, role)) continue;
+    if (!is_input(problem_, role) || problem_.operation->follows(role.index)) continue;
     const bool is_integer = role.dtype == ATTEST_I32;
     if (differs(role.index, *same_lengths_)) {
       add({role.index}, *same_lengths_);
@@ -146,14 +146,23 @@ Judgement ChangedTensors::judge_by_golden(const Trial& trial, const Change& chan
   });
 }
 
+// The inputs that have changed because another one did: " (and o, lse, which follow)".
+std::string ChangedTensors::followers(const Change& change) const {
+  std::vector<std::string_view> names;
+  for (const Role& role : problem_.operation->roles())
+    if (problem_.operation->follows(role.index) && differs(role.index, *change.inputs))
+      names.push_back(role.name);
+  return names.empty() ? "" : fmt::format(" (and {}, which follow)", fmt::join(names, ", "));
+}
+
 // The plan has remembered something if its output is wrong here and right in a process of its own.
 void ChangedTensors::judge(const Trial& trial, const Change& change, const SharedTensors& outputs,
                            RelationRecord& record) {
   const Stopwatch watch(judging_s_);
   Judgement& judgement = record.judgement;
   const std::string where = fmt::format(
-      "after a run of the same plan with other contents of {} alone, at the same addresses",
-      change.names);
+      "after a run of the same plan with other contents of {} alone{}, at the same addresses",
+      change.names, followers(change));
   if (const std::string canary = outputs.broken_canary(); !canary.empty()) {
     judgement.outcome = {ReasonCode::kCrashCanary, fmt::format("{} ({})", canary, where)};
     return;

@@ -2,7 +2,8 @@
 // addresses stay the same, and the plan runs again. Its output must be that of the new inputs.
 //
 // The relation finds plans that keep an output or a prepared tensor while some other tensors stay
-// the same. The plan runs on the unchanged inputs before each change, so that it can remember them.
+// the same. An input that others determine (Operation::follows) changes with them. The plan runs on
+// the unchanged inputs before each change, so that it can remember them.
 // The golden of the new inputs judges each output.
 #pragma once
 #include <memory>
@@ -47,6 +48,7 @@ class ChangedTensors {
   Outcome fits(const Trial& trial, bool all, size_t& count);
   std::vector<Change*> some(size_t count);
   double golden_seconds(const Change& change);
+  std::string followers(const Change& change) const;
   void judge(const Trial& trial, const Change& change, const SharedTensors& outputs,
              RelationRecord& record);
   Judgement judge_by_golden(const Trial& trial, const Change& change, const SharedTensors& outputs);

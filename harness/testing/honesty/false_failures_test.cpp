@@ -35,7 +35,8 @@ TEST(RandomProblem, HasEveryFeatureAndSize) {
     large += keys > 2000;
     causal_f16 += problem.dtype == ATTEST_F16 && (problem.features & ATTEST_WITH_CAUSAL);
   }
-  EXPECT_EQ(operations, (std::set<std::string>{"deformable", "linear", "softmax"}));
+  EXPECT_EQ(operations,
+            (std::set<std::string>{"deformable", "linear", "softmax", "softmax_backward"}));
   EXPECT_EQ(dtypes, (std::set<std::string>{"bf16", "f16", "f32", "f64"}));
   EXPECT_EQ(print_features(features),
             "GQA+HEAD_DIM_V+CAUSAL+WINDOW+DIAGONAL+SOFTCAP+BIAS+MASK+LSE+VARLEN+SEQ_LENS+PAGES+"
@@ -90,6 +91,12 @@ TEST(FalseFailures, NoneOfDeformableAttention) {
   expect_no_false_failures(options, 500u);
 }
 
+TEST(FalseFailures, NoneOfGradients) {
+  TrialOptions options{.seed = 2, .problems = 12, .at_the_top = 0, .each = 4};
+  options.limits = {.most_flops = 2e6, .operation = "softmax_backward"};
+  expect_no_false_failures(options, 150u);
+}
+
 // Of every arithmetic that can be declared, alone and in pairs, some on each problem.
 TEST(FalseFailures, NoneOfWhatCanBeDeclared) {
   TrialOptions options{.seed = 3, .problems = 40, .at_the_top = 0, .each = 8};
@@ -136,6 +143,12 @@ TEST(FalseFailures, NoneWhereThereWereSome) {
       "softmax dtype=f16 seq_len_q=40 head_dim=1 head_dim_v=6 softmax_scale=0.04832615 "
       "grid_height=5 grid_width=8 window_height=5 window_width=8 shift_y=1 shift_x=5 shift_bias=-2 "
       "top_k=17 q=f32 lse mask=[1,1,40,1] rel_bias",
+      // gradients where a mask lets a key appear in a row whose lse was -inf
+      "softmax_backward dtype=f16 seq_len_q=1 seq_len_kv=20 head_dim=24 head_dim_v=12 "
+      "window_right=0 bias=[1,1,1,1] mask",
+      // the same where O and LSE are those of other keys, and p of 2^-126 beside them
+      "softmax_backward dtype=f32 seq_len_q=1 seq_len_kv=415 head_dim=1 diagonal=1 "
+      "dk.strides=[0,0,6,0]",
       // stored values times factors beyond f16
       "softmax dtype=bf16 seq_len_q=20 head_dim=1 head_dim_v=19 grid_height=4 grid_width=5 "
       "window_height=4 window_width=5 shift_x=2 shift_bias=-100 descale_block_kv=7 q=f8e5m2 "

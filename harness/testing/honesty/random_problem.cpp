@@ -10,6 +10,7 @@
 #include "core/operations/deformable/deformable.hpp"
 #include "core/operations/linear/linear.hpp"
 #include "core/operations/softmax/softmax.hpp"
+#include "core/operations/softmax_backward/backward.hpp"
 #include "core/tensor/random.hpp"
 
 namespace attest::core::testing {
@@ -21,10 +22,14 @@ using DeformableParams = attest_deformable_params;
 
 constexpr DType kDtypes[] = {ATTEST_F32, ATTEST_F32,  ATTEST_F32,  ATTEST_F16,  ATTEST_F16,
                              ATTEST_F16, ATTEST_BF16, ATTEST_BF16, ATTEST_BF16, ATTEST_F64};
+// Gradients in f64 are not judged.
+constexpr std::span<const DType> kBackwardDtypes = std::span(kDtypes).first(std::size(kDtypes) - 1);
 
 // Making, reading and judging an element cost about as much as so many operations.
 constexpr double kElementFlops = 100;
-constexpr uint64_t kTopKStream = 0x746f706b, kF8Stream = 0x6638;
+constexpr int kBackwardPercent = 6;
+// Draws of their own, so that the other problems of a stream stay what they are.
+constexpr uint64_t kTopKStream = 0x746f706b, kF8Stream = 0x6638, kBackwardStream = 0x6277;
 
 class Draw {
  public:
@@ -45,7 +50,8 @@ class Draw {
 
 class Maker {
  public:
-  Maker(Draw& draw, const ProblemLimits& limits) : d_(draw), limits_(limits) {}
+  Maker(Draw& draw, const ProblemLimits& limits, std::span<const DType> dtypes = kDtypes)
+      : d_(draw), limits_(limits), dtypes_(dtypes) {}
 
  protected:
   int64_t tokens() {
@@ -95,6 +101,25 @@ class Maker {
         break;
     }
   }
+  void set_band(SoftmaxParams& p) {
+    if (d_.chance(25)) p.window_right = 0;
+    if (d_.chance(20)) p.window_left = int64_t(d_.spread(1, double(p.seq_len_kv) + 1)) - 1;
+    if (p.window_left >= 0 && p.window_right < 0 && d_.chance(60))
+      p.window_right = int64_t(d_.spread(1, double(p.seq_len_kv) + 1));
+    if (d_.chance(25)) p.diagonal = ATTEST_BOTTOM_RIGHT;
+    if (d_.chance(15)) p.diagonal_offset = d_.between(-20, 20);
+  }
+
+  /// A little more than there are: bands and patches are as wide as they may be.
+  static double visible_pairs(const SoftmaxParams& p) {
+    double keys = double(p.seq_len_kv);
+    if (p.grid_height > 0) keys = double(p.window_height * p.window_width);
+    if (p.patch_size > 0) keys = std::min(keys, double(p.patch_size));
+    if (p.window_left >= 0 && p.window_right >= 0)
+      keys = std::min(keys, double(p.window_left + p.window_right + 1));
+    return double(p.seq_len_q) * keys;
+  }
+
   void note(Problem& problem, int32_t role) {
     problem.tensor[size_t(role)].dtype = ATTEST_I32;
   }  // dims() sees that it is there
@@ -114,7 +139,7 @@ class Maker {
       for (const int64_t dim : dims) elements *= double(dim);
       if (!role.required && elements > double(limits_.most_pairs)) continue;
       const DType dtype = role.dtype != ATTEST_NONE ? role.dtype
-                          : mixed && d_.chance(50)  ? d_.any(kDtypes)
+                          : mixed && d_.chance(50)  ? d_.any(dtypes_)
                                                     : problem.dtype;
       made[size_t(role.index)] = strided && dims.size() >= 4
                                      ? strided_spec(dtype, role.access, dims)
@@ -141,6 +166,7 @@ class Maker {
 
   Draw& d_;
   const ProblemLimits& limits_;
+  const std::span<const DType> dtypes_;
 };
 
 class SoftmaxMaker : Maker {
@@ -187,15 +213,6 @@ class SoftmaxMaker : Maker {
     p.seq_len_q = p.seq_len_kv = p.grid_height * p.grid_width;
   }
 
-  void set_band(SoftmaxParams& p) {
-    if (d_.chance(25)) p.window_right = 0;
-    if (d_.chance(20)) p.window_left = int64_t(d_.spread(1, double(p.seq_len_kv) + 1)) - 1;
-    if (p.window_left >= 0 && p.window_right < 0 && d_.chance(60))
-      p.window_right = int64_t(d_.spread(1, double(p.seq_len_kv) + 1));
-    if (d_.chance(25)) p.diagonal = ATTEST_BOTTOM_RIGHT;
-    if (d_.chance(15)) p.diagonal_offset = d_.between(-20, 20);
-  }
-
   void bound(SoftmaxParams& p, bool self, bool grid) {
     auto flops = [&] {
       return visible_pairs(p) * double(p.batch * p.num_heads) * 2 *
@@ -226,16 +243,6 @@ class SoftmaxMaker : Maker {
       p.seq_len_q = p.seq_len_kv = p.grid_height * p.grid_width;
     }
   }
-  /// A little more than there are: bands and patches are as wide as they may be.
-  static double visible_pairs(const SoftmaxParams& p) {
-    double keys = double(p.seq_len_kv);
-    if (p.grid_height > 0) keys = double(p.window_height * p.window_width);
-    if (p.patch_size > 0) keys = std::min(keys, double(p.patch_size));
-    if (p.window_left >= 0 && p.window_right >= 0)
-      keys = std::min(keys, double(p.window_left + p.window_right + 1));
-    return double(p.seq_len_q) * keys;
-  }
-
   void set_sequences(Problem& problem, bool self) {
     auto& p = problem.as<SoftmaxParams>();
     if (order_) note(problem, ATTEST_ORDER);
@@ -277,6 +284,32 @@ class SoftmaxMaker : Maker {
   }
 
   bool order_ = false, patches_ = false;
+};
+
+class BackwardMaker : Maker {
+ public:
+  BackwardMaker(Draw& draw, const ProblemLimits& limits) : Maker(draw, limits, kBackwardDtypes) {}
+
+  Problem make() {
+    Problem problem = blank_problem(softmax_backward_operation(), d_.any(dtypes_));
+    auto& p = problem.as<SoftmaxParams>();
+    heads(p);
+    p.seq_len_q = d_.chance(10) ? 1 : tokens();
+    p.seq_len_kv = tokens();
+    if (d_.chance(15))
+      p.softmax_scale = float(d_.spread(0.02, 0.5)) * (d_.chance(10) ? -1.0f : 1.0f);
+    set_band(p);
+    bound(p, false, [&p] {
+      return visible_pairs(p) * double(p.batch * p.num_heads) * 2 *
+             double(3 * p.head_dim + 2 * p.head_dim_v);
+    });
+    for (const int32_t role : {int32_t(ATTEST_BIAS), int32_t(ATTEST_MASK)})
+      if (d_.chance(20)) note(problem, role);
+    softmax_backward_operation().complete(problem);
+    place(problem);
+    finish_problem(problem);
+    return problem;
+  }
 };
 
 class LinearMaker : Maker {
@@ -381,6 +414,10 @@ void set_f8(Problem& problem, Draw& draw) {
 }  // namespace
 
 Problem random_problem(uint64_t seed, uint64_t index, const ProblemLimits& limits) {
+  Draw of_backward(random_bits(seed, kBackwardStream), index);
+  if (limits.operation == "softmax_backward" ||
+      (limits.operation.empty() && of_backward.chance(kBackwardPercent)))
+    return BackwardMaker(of_backward, limits).make();
   Draw draw(seed, index);
   const int64_t drawn = draw.below(100);
   const auto is = [&](const char* operation, int64_t below) {
@@ -388,7 +425,6 @@ Problem random_problem(uint64_t seed, uint64_t index, const ProblemLimits& limit
   };
   if (is("softmax", 85)) {
     Problem problem = SoftmaxMaker(draw, limits).make();
-    // Draws of its own, so that the other problems of a stream stay what they are.
     Draw of_top_k(random_bits(seed, kTopKStream), index);
     if (of_top_k.chance(limits.top_k_percent)) set_top_k(problem, of_top_k);
     Draw of_f8(random_bits(seed, kF8Stream), index);

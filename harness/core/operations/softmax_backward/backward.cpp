@@ -130,6 +130,11 @@ class SoftmaxBackwardOperation final : public Operation {
             bool only_own) const override {
     backward::fill(problem, fill, tensors, only_own);
   }
+  // Else p could be far above 1, or infinite where an lse of -inf stays while a key appears.
+  bool follows(int32_t role) const override { return role == ATTEST_O || role == ATTEST_LSE; }
+  void write_following(const Problem& problem, const Tensors& inputs) const override {
+    if (backward::forward_is_cheap(problem)) backward::write_forward(problem, inputs);
+  }
   std::unique_ptr<Golden> golden(const Problem& problem, const Fill&,
                                  const Tensors& tensors) const override {
     return backward::golden(problem, tensors);

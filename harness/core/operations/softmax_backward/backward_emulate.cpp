@@ -104,9 +104,12 @@ class BackwardEmulator {
              std::max(unit_roundoff(spec.dtype) * std::fabs(o), half_subnormal(spec.dtype));
     }
     const double step = 0x1p-24 * std::fabs(of.lse);
-    found->second = {
-        std::clamp(of.lse + std::log(total), of.lse - step, of.lse + step),
-        kept(std::clamp(delta / total, rows_.delta(at) - off, rows_.delta(at) + off), a_.score)};
+    // O and LSE that are not those of the other inputs are not known any better.
+    const auto near = [](double own, double given, double most) {
+      return std::fabs(own - given) <= most ? own : given;
+    };
+    found->second = {near(of.lse + std::log(total), of.lse, step),
+                     kept(near(delta / total, rows_.delta(at), off), a_.score)};
     return found->second;
   }
   double given_delta(Query at) const {

@@ -1,0 +1,222 @@
+// Gradients of softmax attention by a method: in which order and in which tiles pairs are summed,
+// and whether O and LSE are taken as they are given.
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "attest.hpp"
+#include "honest/method.hpp"
+
+namespace honest {
+
+constexpr uint64_t kBackwardFeatures =
+    ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW |
+    ATTEST_WITH_DIAGONAL | ATTEST_WITH_BIAS | ATTEST_WITH_MASK | ATTEST_WITH_STRIDES |
+    ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED;
+
+/// What a kernel rounds to, by the stages of the gradients; and what it would declare.
+struct GradientArithmetic {
+  int32_t score = ATTEST_F32, probability = ATTEST_F32, product = ATTEST_F32,
+          accumulator = ATTEST_F32;
+  uint32_t ways = 0;
+  float exp_error = 0;
+};
+
+enum class Forward {
+  kGiven,  // O and LSE are read
+  kAgain   // delta is the sum of p do.v, and LSE that of this row, both in float64
+};
+
+struct GradientMethod {
+  const char *name, *summary;
+  GradientArithmetic computes, declares;
+  Forward forward = Forward::kGiven;
+  int64_t tile = 0;       // keys, and queries, that are summed apart; 0: one sum
+  bool reversed = false;  // the last key and the last query come first
+};
+
+/// Whoever computes in `arithmetic` and says so.
+constexpr GradientMethod honest_gradients(const char* name, const char* summary,
+                                          GradientArithmetic arithmetic = {},
+                                          Forward forward = Forward::kGiven, int64_t tile = 0,
+                                          bool reversed = false) {
+  return {name, summary, arithmetic, arithmetic, forward, tile, reversed};
+}
+
+class BackwardKernel {
+ public:
+  BackwardKernel(const attest_problem& problem, void* const* data, void* workspace,
+                 const GradientMethod& method)
+      : a_(problem, data), m_(method), x_(a_.p, workspace) {}
+
+  static void query(const attest_problem& problem, const GradientMethod& method,
+                    attest_support& support) {
+    const auto& p = attest::params<attest_softmax_params>(problem);
+    const GradientArithmetic& declares = method.declares;
+    support.stage[ATTEST_SOFTMAX_BACKWARD_SCORE].dtype = declares.score;
+    support.stage[ATTEST_SOFTMAX_BACKWARD_PROBABILITY] = {declares.probability, declares.exp_error};
+    support.stage[ATTEST_SOFTMAX_BACKWARD_PRODUCT].dtype = declares.product;
+    support.stage[ATTEST_SOFTMAX_BACKWARD_ACCUMULATOR].dtype = declares.accumulator;
+    support.arithmetic = declares.ways;
+    const int64_t longest = std::max(p.seq_len_kv, p.seq_len_q * (p.num_heads / p.num_kv_heads));
+    const auto chain = [&](int64_t tile) { return tile + (longest + tile - 1) / tile; };
+    if (method.tile > 0 && chain(method.tile) < longest) support.sum_chain = chain(method.tile);
+    support.workspace_bytes = Buffers(p, nullptr).bytes;
+  }
+
+  void run() {
+    for (int64_t b = 0; b < a_.p.batch; ++b)
+      for (int64_t kv_head = 0; kv_head < a_.p.num_kv_heads; ++kv_head) add_head(b, kv_head);
+  }
+
+ private:
+  static constexpr float kHidden = -std::numeric_limits<float>::infinity();
+
+  struct Buffers {
+    Buffers(const attest_softmax_params& p, void* memory) {
+      Arena arena(memory);
+      k = arena.take(p.seq_len_kv * p.head_dim), v = arena.take(p.seq_len_kv * p.head_dim_v);
+      dk = arena.take(p.seq_len_kv * p.head_dim), dv = arena.take(p.seq_len_kv * p.head_dim_v);
+      dk_tile = arena.take(p.seq_len_kv * p.head_dim);
+      dv_tile = arena.take(p.seq_len_kv * p.head_dim_v);
+      q = arena.take(p.head_dim), d_o = arena.take(p.head_dim_v);
+      dq = arena.take(p.head_dim), dq_tile = arena.take(p.head_dim);
+      bytes = arena.bytes();
+    }
+    float *k, *v;              // [seq_len_kv, head_dim], [seq_len_kv, head_dim_v]
+    float *dk, *dv;            // the same: sums over the tiles of queries before this one
+    float *dk_tile, *dv_tile;  // the same: of this one
+    float *q, *d_o;            // [head_dim], [head_dim_v]: of one query
+    float *dq, *dq_tile;       // [head_dim]
+    size_t bytes;
+  };
+
+  void keep(float* x, int64_t count, int32_t dtype) const {
+    round_row(x, count, dtype);
+    if ((m_.computes.ways & ATTEST_FLUSHES_SUBNORMALS) == 0) return;
+    const float least = smallest_normal(dtype);
+    for (int64_t n = 0; n < count; ++n) x[n] = std::fabs(x[n]) < least ? 0 : x[n];
+  }
+  float kept(float x, int32_t dtype) const { return keep(&x, 1, dtype), x; }
+
+  static float dot(const float* x, const float* y, int64_t width) {
+    float sum = 0;
+    for (int64_t d = 0; d < width; ++d) sum += x[d] * y[d];
+    return sum;
+  }
+  void add(float weight, const float* row, int64_t width, float* sum) const {
+    for (int64_t d = 0; d < width; ++d) sum[d] += weight * row[d];
+    keep(sum, width, m_.computes.accumulator);
+  }
+  /// The tile's sum joins those before it.
+  void join(float* tile, int64_t count, float* sum) const {
+    add(1, tile, count, sum);
+    std::fill_n(tile, count, 0.0f);
+  }
+  bool ends_tile(int64_t visited) const { return m_.tile > 0 && (visited + 1) % m_.tile == 0; }
+
+  void add_head(int64_t b, int64_t kv_head) {
+    const attest_softmax_params& p = a_.p;
+    const int64_t dk = p.seq_len_kv * p.head_dim, dv = p.seq_len_kv * p.head_dim_v;
+    for (int64_t j = 0; j < p.seq_len_kv; ++j) {
+      for (int64_t d = 0; d < p.head_dim; ++d) x_.k[j * p.head_dim + d] = a_.k(b, kv_head, j, d);
+      for (int64_t d = 0; d < p.head_dim_v; ++d)
+        x_.v[j * p.head_dim_v + d] = a_.v(b, kv_head, j, d);
+    }
+    for (float* const sum : {x_.dk, x_.dk_tile}) std::fill_n(sum, dk, 0.0f);
+    for (float* const sum : {x_.dv, x_.dv_tile}) std::fill_n(sum, dv, 0.0f);
+    const int64_t queries = p.num_heads / p.num_kv_heads * p.seq_len_q,
+                  first = kv_head * (p.num_heads / p.num_kv_heads);
+    for (int64_t n = 0; n < queries; ++n) {
+      const int64_t row = m_.reversed ? queries - 1 - n : n;
+      add_query(b, first + row / p.seq_len_q, row % p.seq_len_q);
+      if (ends_tile(n)) join(x_.dk_tile, dk, x_.dk), join(x_.dv_tile, dv, x_.dv);
+    }
+    join(x_.dk_tile, dk, x_.dk), join(x_.dv_tile, dv, x_.dv);
+    for (int64_t j = 0; j < p.seq_len_kv; ++j) {
+      for (int64_t d = 0; d < p.head_dim; ++d)
+        a_.d_k(b, kv_head, j, d) = p.softmax_scale * x_.dk[j * p.head_dim + d];
+      for (int64_t d = 0; d < p.head_dim_v; ++d)
+        a_.d_v(b, kv_head, j, d) = x_.dv[j * p.head_dim_v + d];
+    }
+  }
+
+  float logit(float dot, int64_t b, int64_t h, int64_t i, int64_t j) const {
+    const float term = a_.pair_term(b, h, i, j);
+    if (term == kHidden) return kHidden;
+    const int32_t dtype = m_.computes.score;
+    return kept(kept(a_.p.softmax_scale * kept(dot, dtype), dtype) + term, dtype);
+  }
+
+  /// What all pairs of one query have in common.
+  struct Known {
+    double lse;
+    float delta;
+  };
+  Known known(int64_t b, int64_t h, int64_t i, attest::Keys keys) const {
+    const attest_softmax_params& p = a_.p;
+    const int32_t dtype = m_.computes.score;
+    if (m_.forward == Forward::kGiven) {
+      float delta = 0;
+      for (int64_t d = 0; d < p.head_dim_v; ++d)
+        delta += x_.d_o[d] * static_cast<float>(a_.o(b, h, i, d));
+      return {a_.lse(b, h, i), kept(delta, dtype)};
+    }
+    const double given = a_.lse(b, h, i);  // near enough to scale the sums
+    double total = 0, sum = 0;
+    for (int64_t j = keys.begin; j < keys.end; ++j) {
+      const float term = a_.pair_term(b, h, i, j);
+      if (term == kHidden) continue;
+      double score = 0, gradient = 0;
+      for (int64_t d = 0; d < p.head_dim; ++d)
+        score += static_cast<double>(x_.q[d]) * static_cast<double>(x_.k[j * p.head_dim + d]);
+      for (int64_t d = 0; d < p.head_dim_v; ++d)
+        gradient += double(x_.d_o[d]) * double(x_.v[j * p.head_dim_v + d]);
+      const double weight = std::exp(double(p.softmax_scale) * score + double(term) - given);
+      total += weight, sum += weight * gradient;
+    }
+    return {given + std::log(total), kept(static_cast<float>(sum / total), dtype)};
+  }
+
+  void add_query(int64_t b, int64_t h, int64_t i) {
+    const attest_softmax_params& p = a_.p;
+    const attest::Keys keys = a_.keys(b, i);
+    for (int64_t d = 0; d < p.head_dim; ++d) x_.q[d] = a_.q(b, h, i, d);
+    for (int64_t d = 0; d < p.head_dim_v; ++d) x_.d_o[d] = a_.d_o(b, h, i, d);
+    for (float* const sum : {x_.dq, x_.dq_tile}) std::fill_n(sum, p.head_dim, 0.0f);
+    const Known known = this->known(b, h, i, keys);
+    for (int64_t n = 0; n < keys.end - keys.begin; ++n) {
+      const int64_t j = m_.reversed ? keys.end - 1 - n : keys.begin + n;
+      add_pair(b, h, i, j, known);
+      if (ends_tile(n)) join(x_.dq_tile, p.head_dim, x_.dq);
+    }
+    join(x_.dq_tile, p.head_dim, x_.dq);
+    for (int64_t d = 0; d < p.head_dim; ++d) a_.d_q(b, h, i, d) = p.softmax_scale * x_.dq[d];
+  }
+
+  void add_pair(int64_t b, int64_t h, int64_t i, int64_t j, const Known& known) {
+    const attest_softmax_params& p = a_.p;
+    const GradientArithmetic& c = m_.computes;
+    const float *const k = x_.k + j * p.head_dim, *const v = x_.v + j * p.head_dim_v;
+    const float logit = this->logit(dot(x_.q, k, p.head_dim), b, h, i, j);
+    if (logit == kHidden) return;
+    float weight = static_cast<float>(double(logit) - known.lse);
+    Arithmetic of_exp = kFloat;
+    of_exp.exp_error = c.exp_error;
+    exponentials(&weight, 1, 0, of_exp);
+    keep(&weight, 1, c.probability);
+    const float gradient = kept(dot(x_.d_o, v, p.head_dim_v), c.score),
+                ds = kept(weight * (gradient - known.delta), c.product);
+    keep(&weight, 1, c.product);
+    add(ds, k, p.head_dim, x_.dq_tile);
+    add(ds, x_.q, p.head_dim, x_.dk_tile + j * p.head_dim);
+    add(weight, x_.d_o, p.head_dim_v, x_.dv_tile + j * p.head_dim_v);
+  }
+
+  const attest::Softmax<attest::Any> a_;
+  const GradientMethod& m_;
+  const Buffers x_;
+};
+
+}  // namespace honest
