@@ -7,9 +7,11 @@
 #include <tuple>
 #include <vector>
 
-#include "reports/escape.hpp"
-#include "reports/limits.hpp"
 #include "reports/table.hpp"
+#include "reports/words/escape.hpp"
+#include "reports/words/limits.hpp"
+#include "reports/words/titles.hpp"
+#include "reports/words/units.hpp"
 
 namespace attest::reports {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "reports/input.hpp"
+#include "reports/input/input.hpp"
 
 namespace attest::reports {
 

@@ -9,7 +9,7 @@
 
 #include "core/record/mistake.hpp"
 #include "core/record/races.hpp"
-#include "reports/fill_words.hpp"
+#include "reports/words/fill_words.hpp"
 
 namespace attest::reports {
 namespace {

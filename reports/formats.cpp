@@ -7,7 +7,7 @@
 
 #include "core/tensor/error.hpp"
 #include "reports/formats/printers.hpp"
-#include "reports/shown.hpp"
+#include "reports/input/shown.hpp"
 
 namespace attest::reports {
 namespace {

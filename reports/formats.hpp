@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "reports/input.hpp"
+#include "reports/input/input.hpp"
 #include "reports/style.hpp"
 
 namespace attest::reports {

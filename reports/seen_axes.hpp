@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/record/record.hpp"
-#include "reports/sizes.hpp"
+#include "reports/words/sizes.hpp"
 
 namespace attest::reports {
 

@@ -1,4 +1,6 @@
 #include "reports/table.hpp"
+#include "reports/words/titles.hpp"
+#include "reports/words/units.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,26 +12,17 @@
 #include <map>
 
 #include "core/record/races.hpp"
-#include "reports/counters.hpp"
-#include "reports/escape.hpp"
 #include "reports/findings.hpp"
-#include "reports/pacing.hpp"
 #include "reports/patterns.hpp"
+#include "reports/words/counters.hpp"
+#include "reports/words/escape.hpp"
+#include "reports/words/pacing.hpp"
 
 namespace attest::reports {
 namespace {
 
 using core::Record;
 using core::Verdict;
-
-std::string scaled(double value, double step, std::initializer_list<const char*> units) {
-  auto unit = units.begin();
-  while (value >= step * 0.9995 && unit + 1 != units.end()) {
-    value /= step;
-    ++unit;
-  }
-  return three_digits(value) + " " + *unit;
-}
 
 const char* colour_of(Verdict verdict) {
   if (verdict == Verdict::kPass) return "\033[32m";
@@ -87,19 +80,9 @@ std::string most_frequent(const std::map<std::string, int>& reasons) {
 
 }  // namespace
 
-std::string case_title(const Record& r) {
-  return printable(
-      fmt::format("{}{}{} {}", r.suite, r.suite.empty() ? "" : "/", r.case_name, r.dtype));
-}
-
 std::optional<double> used_bytes(const core::MemoryRecord& memory) {
   if (memory.pool_peak_bytes) return double(*memory.pool_peak_bytes + memory.workspace_bytes);
   return memory.peak_bytes ? std::optional(double(*memory.peak_bytes)) : std::nullopt;
-}
-
-std::string case_heading(const Record& r) {
-  const std::string sizes = print_sizes(r.spec);
-  return case_title(r) + (sizes.empty() ? "" : "  ") + sizes;
 }
 
 std::string verdict_column(Verdict verdict, bool colour) {
@@ -144,22 +127,6 @@ std::string cut_short(const core::Results& results) {
              ? ""
              : "The run was not completed: it was stopped, or goes on. Some cases have "
                "no record.\n";
-}
-
-std::string three_digits(double value) {
-  if (!std::isfinite(value)) return fmt::format("{}", value);
-  const int decimals = value >= 100 ? 0 : value >= 10 ? 1 : 2;
-  return fmt::format("{:.{}f}", value, decimals);
-}
-
-std::string print_flops(double flops) {
-  return scaled(flops, 1000, {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP"});
-}
-std::string print_time(double ns) { return scaled(ns, 1000, {"ns", "us", "ms", "s"}); }
-std::string print_bytes(double bytes) {
-  return bytes < 1      ? "0"
-         : bytes < 1024 ? fmt::format("{:.0f} B", bytes)
-                        : scaled(bytes / 1024, 1024, {"KiB", "MiB", "GiB", "TiB"});
 }
 
 TableWriter::TableWriter(const std::vector<std::string>& impls, bool colour) : colour_(colour) {

@@ -7,15 +7,9 @@
 #include <vector>
 
 #include "core/record/results.hpp"
-#include "reports/sizes.hpp"
+#include "reports/words/sizes.hpp"
 
 namespace attest::reports {
-
-/// "vit/vit_b_16_224/self f16": above the rows of a case.
-std::string case_title(const core::Record& record);
-
-/// "vit/vit_b_16_224/self f16  1x12x197x64": the same with the sizes of the problem.
-std::string case_heading(const core::Record& record);
 
 /// The bytes that an implementation takes beside its tensors, as they were measured. On a device
 /// the memory pool and the workspace are added up. Returns nothing if the memory was not measured.
@@ -72,14 +66,5 @@ std::string verdict_column(core::Verdict verdict, bool colour);
 /// What helps to find a bug: where the output is wrong, and the command that repeats the case.
 /// Empty unless the record is bad. `width`: of the first column, which stays empty.
 std::string print_hints(const core::Record& record, size_t width);
-
-/// Three significant digits, without an exponent: "0.31", "12.3", "1234".
-std::string three_digits(double value);
-/// "34.4 GFLOP"; three significant digits.
-std::string print_flops(double flops);
-/// "1.23 ms", "45.6 us"; three significant digits.
-std::string print_time(double ns);
-/// "12.3 MiB", "0".
-std::string print_bytes(double bytes);
 
 }  // namespace attest::reports

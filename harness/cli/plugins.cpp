@@ -4,7 +4,7 @@
 
 #include "cli/interrupt.hpp"
 #include "cli/options/quantity_options.hpp"
-#include "reports/escape.hpp"
+#include "reports/words/escape.hpp"
 
 namespace attest::cli {
 

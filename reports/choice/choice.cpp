@@ -6,8 +6,8 @@
 #include <tuple>
 #include <utility>
 
-#include "reports/sizes.hpp"
 #include "reports/table.hpp"
+#include "reports/words/sizes.hpp"
 
 namespace attest::reports {
 namespace {

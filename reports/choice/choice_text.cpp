@@ -8,9 +8,9 @@
 #include "core/tensor/walk.hpp"
 #include "reports/choice/measuring.hpp"
 #include "reports/choice/why.hpp"
-#include "reports/escape.hpp"
-#include "reports/sizes.hpp"
 #include "reports/table.hpp"
+#include "reports/words/escape.hpp"
+#include "reports/words/sizes.hpp"
 
 namespace attest::reports {
 namespace {

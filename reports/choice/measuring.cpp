@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "reports/sizes.hpp"
+#include "reports/words/sizes.hpp"
 
 namespace attest::reports {
 namespace {

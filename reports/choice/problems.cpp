@@ -10,8 +10,8 @@
 #include <tuple>
 #include <utility>
 
-#include "reports/machine.hpp"
-#include "reports/sizes.hpp"
+#include "reports/words/machine.hpp"
+#include "reports/words/sizes.hpp"
 
 namespace attest::reports {
 namespace {

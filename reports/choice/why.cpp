@@ -5,9 +5,10 @@
 
 #include <algorithm>
 
-#include "reports/escape.hpp"
-#include "reports/sizes.hpp"
 #include "reports/table.hpp"
+#include "reports/words/escape.hpp"
+#include "reports/words/sizes.hpp"
+#include "reports/words/units.hpp"
 
 namespace attest::reports {
 namespace {

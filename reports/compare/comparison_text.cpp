@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "core/tensor/walk.hpp"
-#include "reports/table.hpp"
+#include "reports/words/units.hpp"
 
 namespace attest::reports {
 namespace {

@@ -10,7 +10,7 @@
 #include "core/statistics/deadline.hpp"
 #include "core/tensor/error.hpp"
 #include "reports/compare/launches.hpp"
-#include "reports/table.hpp"
+#include "reports/words/units.hpp"
 
 namespace attest::reports {
 namespace {

@@ -7,7 +7,7 @@
 #include "core/record/case_key.hpp"
 #include "core/record/results.hpp"
 #include "core/statistics/change.hpp"
-#include "reports/machine.hpp"
+#include "reports/words/machine.hpp"
 
 namespace attest::reports {
 

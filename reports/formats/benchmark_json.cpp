@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "reports/formats/printers.hpp"
-#include "reports/json_text.hpp"
-#include "reports/machine.hpp"
 #include "reports/summary.hpp"
+#include "reports/words/json_text.hpp"
+#include "reports/words/machine.hpp"
 
 namespace attest::reports {
 namespace {

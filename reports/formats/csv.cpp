@@ -2,9 +2,9 @@
 // measured.
 #include <fmt/format.h>
 
-#include "reports/escape.hpp"
 #include "reports/formats/printers.hpp"
-#include "reports/machine.hpp"
+#include "reports/words/escape.hpp"
+#include "reports/words/machine.hpp"
 
 namespace attest::reports {
 namespace {

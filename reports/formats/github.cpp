@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "reports/escape.hpp"
 #include "reports/findings.hpp"
 #include "reports/formats/printers.hpp"
 #include "reports/summary.hpp"
+#include "reports/words/escape.hpp"
 
 namespace attest::reports {
 namespace {

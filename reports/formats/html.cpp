@@ -10,17 +10,17 @@
 #include <vector>
 
 #include "reports/choice/why.hpp"
-#include "reports/escape.hpp"
 #include "reports/formats/printers.hpp"
 #include "reports/html/assets.hpp"
 #include "reports/html/comparison_section.hpp"
 #include "reports/html/history_section.hpp"
 #include "reports/html/page_data.hpp"
 #include "reports/html/projection_section.hpp"
-#include "reports/machine.hpp"
-#include "reports/shown.hpp"
+#include "reports/input/shown.hpp"
 #include "reports/summary.hpp"
-#include "reports/table.hpp"
+#include "reports/words/escape.hpp"
+#include "reports/words/machine.hpp"
+#include "reports/words/units.hpp"
 
 namespace attest::reports {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "reports/formats/printers.hpp"
 #include "reports/html/assets.hpp"
-#include "reports/shown.hpp"
+#include "reports/input/shown.hpp"
 #include "reports/testing/count.hpp"
 #include "reports/testing/golden.hpp"
 #include "reports/testing/records.hpp"

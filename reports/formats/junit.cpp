@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <map>
 
-#include "reports/escape.hpp"
 #include "reports/findings.hpp"
 #include "reports/formats/printers.hpp"
-#include "reports/machine.hpp"
 #include "reports/summary.hpp"
+#include "reports/words/escape.hpp"
+#include "reports/words/machine.hpp"
 
 namespace attest::reports {
 namespace {

@@ -9,18 +9,18 @@
 #include <utility>
 
 #include "reports/compare/comparison_text.hpp"
-#include "reports/counters.hpp"
-#include "reports/escape.hpp"
 #include "reports/findings.hpp"
 #include "reports/formats/markdown.hpp"
 #include "reports/formats/printers.hpp"
 #include "reports/history/history_text.hpp"
-#include "reports/machine.hpp"
 #include "reports/patterns.hpp"
 #include "reports/projection/projection_text.hpp"
 #include "reports/scaling/scaling_tables.hpp"
 #include "reports/summary.hpp"
-#include "reports/table.hpp"
+#include "reports/words/counters.hpp"
+#include "reports/words/escape.hpp"
+#include "reports/words/machine.hpp"
+#include "reports/words/units.hpp"
 
 namespace attest::reports {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <string>
 
-#include "reports/input.hpp"
+#include "reports/input/input.hpp"
 
 namespace attest::reports {
 

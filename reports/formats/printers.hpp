@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-#include "reports/input.hpp"
+#include "reports/input/input.hpp"
 #include "reports/style.hpp"
 
 namespace attest::reports {

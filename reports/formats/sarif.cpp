@@ -8,9 +8,9 @@
 
 #include "reports/findings.hpp"
 #include "reports/formats/printers.hpp"
-#include "reports/json_text.hpp"
-#include "reports/machine.hpp"
 #include "reports/summary.hpp"
+#include "reports/words/json_text.hpp"
+#include "reports/words/machine.hpp"
 
 namespace attest::reports {
 namespace {

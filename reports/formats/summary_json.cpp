@@ -5,11 +5,11 @@
 #include "core/tensor/walk.hpp"
 #include "reports/findings.hpp"
 #include "reports/formats/printers.hpp"
-#include "reports/json_text.hpp"
-#include "reports/machine.hpp"
 #include "reports/patterns.hpp"
 #include "reports/scaling/scaling_json.hpp"
 #include "reports/summary.hpp"
+#include "reports/words/json_text.hpp"
+#include "reports/words/machine.hpp"
 
 namespace attest::reports {
 namespace {

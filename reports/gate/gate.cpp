@@ -10,7 +10,6 @@
 #include "core/statistics/change.hpp"
 #include "reports/compare/comparison.hpp"
 #include "reports/compare/launches.hpp"
-#include "reports/table.hpp"
 
 namespace attest::reports {
 namespace {

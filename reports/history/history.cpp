@@ -6,7 +6,7 @@
 #include <cmath>
 #include <set>
 
-#include "reports/table.hpp"
+#include "reports/words/units.hpp"
 
 namespace attest::reports {
 namespace {

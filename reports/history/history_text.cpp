@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/statistics/statistics.hpp"
-#include "reports/escape.hpp"
+#include "reports/words/escape.hpp"
 
 namespace attest::reports {
 namespace {

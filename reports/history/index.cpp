@@ -19,8 +19,8 @@
 #include "core/tensor/error.hpp"
 #include "core/tensor/tensor.hpp"
 #include "reports/history/sqlite.hpp"
-#include "reports/machine.hpp"
 #include "reports/table.hpp"
+#include "reports/words/machine.hpp"
 
 namespace attest::reports {
 namespace {

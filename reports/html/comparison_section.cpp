@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "reports/compare/comparison_text.hpp"
-#include "reports/escape.hpp"
 #include "reports/html/static_table.hpp"
+#include "reports/words/escape.hpp"
 
 namespace attest::reports::html {
 namespace {

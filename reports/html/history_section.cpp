@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "reports/escape.hpp"
 #include "reports/history/history_text.hpp"
 #include "reports/html/static_table.hpp"
+#include "reports/words/escape.hpp"
 
 namespace attest::reports::html {
 namespace {

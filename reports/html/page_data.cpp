@@ -14,17 +14,17 @@
 
 #include "core/tensor/walk.hpp"
 #include "reports/choice/choice.hpp"
-#include "reports/counters.hpp"
 #include "reports/coverage.hpp"
 #include "reports/html/charts.hpp"
 #include "reports/html/decide_data.hpp"
-#include "reports/machine.hpp"
-#include "reports/noise.hpp"
-#include "reports/pacing.hpp"
+#include "reports/input/shown.hpp"
 #include "reports/scaling/scaling_tables.hpp"
-#include "reports/shown.hpp"
-#include "reports/sizes.hpp"
 #include "reports/table.hpp"
+#include "reports/words/counters.hpp"
+#include "reports/words/machine.hpp"
+#include "reports/words/noise.hpp"
+#include "reports/words/pacing.hpp"
+#include "reports/words/sizes.hpp"
 
 namespace attest::reports::html {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 
-#include "reports/input.hpp"
+#include "reports/input/input.hpp"
 
 namespace attest::reports::html {
 

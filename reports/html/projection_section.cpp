@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <vector>
 
-#include "reports/escape.hpp"
 #include "reports/html/static_table.hpp"
-#include "reports/input.hpp"
-#include "reports/machine.hpp"
+#include "reports/input/input.hpp"
 #include "reports/projection/projection_text.hpp"
+#include "reports/words/escape.hpp"
+#include "reports/words/machine.hpp"
 
 namespace attest::reports::html {
 namespace {

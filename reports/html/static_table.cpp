@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "reports/escape.hpp"
+#include "reports/words/escape.hpp"
 
 namespace attest::reports::html {
 

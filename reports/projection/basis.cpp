@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "reports/projection/gpu.hpp"
-#include "reports/table.hpp"
+#include "reports/words/units.hpp"
 
 namespace attest::reports {
 namespace {

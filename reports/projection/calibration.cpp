@@ -9,8 +9,8 @@
 
 #include "core/record/case_key.hpp"
 #include "core/tensor/error.hpp"
-#include "reports/machine.hpp"
 #include "reports/projection/basis.hpp"
+#include "reports/words/machine.hpp"
 
 namespace attest::reports {
 namespace {

@@ -8,9 +8,9 @@
 #include <string_view>
 
 #include "core/record/least_bytes.hpp"
-#include "reports/machine.hpp"
-#include "reports/sizes.hpp"
-#include "reports/table.hpp"
+#include "reports/words/machine.hpp"
+#include "reports/words/sizes.hpp"
+#include "reports/words/units.hpp"
 
 namespace attest::reports {
 namespace {

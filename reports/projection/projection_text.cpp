@@ -6,10 +6,11 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "reports/escape.hpp"
-#include "reports/input.hpp"
-#include "reports/machine.hpp"
-#include "reports/table.hpp"
+#include "reports/input/input.hpp"
+#include "reports/words/escape.hpp"
+#include "reports/words/machine.hpp"
+#include "reports/words/titles.hpp"
+#include "reports/words/units.hpp"
 
 namespace attest::reports {
 namespace {

@@ -8,7 +8,7 @@
 #include <set>
 #include <tuple>
 
-#include "reports/table.hpp"
+#include "reports/words/units.hpp"
 
 namespace attest::reports {
 namespace {

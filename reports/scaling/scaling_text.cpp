@@ -6,7 +6,7 @@
 #include <span>
 
 #include "reports/scaling/scaling_words.hpp"
-#include "reports/table.hpp"
+#include "reports/words/units.hpp"
 
 namespace attest::reports {
 namespace {

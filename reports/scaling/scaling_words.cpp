@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "reports/table.hpp"
+#include "reports/words/units.hpp"
 
 namespace attest::reports {
 namespace {

@@ -7,7 +7,7 @@
 #include <iterator>
 #include <string>
 
-#include "reports/input.hpp"
+#include "reports/input/input.hpp"
 
 // attest_test defines it. A header also has to compile by itself.
 #ifndef ATTEST_SOURCE_DIR

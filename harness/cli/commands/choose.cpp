@@ -17,8 +17,8 @@
 #include "core/problem/quantities.hpp"
 #include "core/tensor/error.hpp"
 #include "reports/choice/choice_text.hpp"
-#include "reports/escape.hpp"
-#include "reports/json_text.hpp"
+#include "reports/words/escape.hpp"
+#include "reports/words/json_text.hpp"
 
 namespace attest::cli {
 namespace {

@@ -17,7 +17,7 @@
 #include "core/problem/spec.hpp"
 #include "core/run/isolation_cost.hpp"
 #include "core/tensor/error.hpp"
-#include "reports/table.hpp"
+#include "reports/words/units.hpp"
 
 namespace attest::cli {
 namespace {

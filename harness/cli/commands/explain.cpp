@@ -13,7 +13,7 @@
 #include "core/judge/advice.hpp"
 #include "core/problem/hint.hpp"
 #include "core/tensor/error.hpp"
-#include "reports/fill_words.hpp"
+#include "reports/words/fill_words.hpp"
 
 namespace attest::cli {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "core/measure/probe.hpp"
 #include "core/session/session.hpp"
-#include "reports/table.hpp"
+#include "reports/words/units.hpp"
 
 namespace attest::cli {
 namespace {

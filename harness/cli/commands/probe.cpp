@@ -12,7 +12,7 @@
 #include "core/device/device_kinds.hpp"
 #include "core/measure/device_limits.hpp"
 #include "core/measure/machine/affinity.hpp"
-#include "reports/table.hpp"
+#include "reports/words/units.hpp"
 
 namespace attest::cli {
 namespace {

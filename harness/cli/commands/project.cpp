@@ -11,8 +11,8 @@
 #include "cli/plugins.hpp"
 #include "core/problem/glob.hpp"
 #include "core/tensor/error.hpp"
-#include "reports/json_text.hpp"
 #include "reports/projection/projection_text.hpp"
+#include "reports/words/json_text.hpp"
 
 namespace attest::cli {
 namespace {

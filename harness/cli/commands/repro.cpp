@@ -11,7 +11,7 @@
 #include "cli/options/quantity_options.hpp"
 #include "cli/options/spec_option.hpp"
 #include "cli/output/run_dumper.hpp"
-#include "reports/table.hpp"
+#include "reports/words/units.hpp"
 
 namespace attest::cli {
 namespace {

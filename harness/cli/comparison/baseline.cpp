@@ -12,7 +12,7 @@
 #include "cli/options/command_line.hpp"
 #include "core/record/case_key.hpp"
 #include "core/tensor/error.hpp"
-#include "reports/machine.hpp"
+#include "reports/words/machine.hpp"
 
 namespace attest::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "core/tensor/error.hpp"
-#include "reports/input.hpp"
+#include "reports/input/input.hpp"
 
 namespace attest::cli {
 

@@ -9,9 +9,9 @@
 #include "cli/interrupt.hpp"
 #include "cli/options/command_line.hpp"
 #include "core/record/races.hpp"
-#include "reports/escape.hpp"
-#include "reports/limits.hpp"
-#include "reports/noise.hpp"
+#include "reports/words/escape.hpp"
+#include "reports/words/limits.hpp"
+#include "reports/words/noise.hpp"
 
 namespace attest::cli {
 namespace {

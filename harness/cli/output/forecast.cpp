@@ -9,6 +9,8 @@
 #include "core/session/earlier_results.hpp"
 #include "core/session/session.hpp"
 #include "reports/table.hpp"
+#include "reports/words/titles.hpp"
+#include "reports/words/units.hpp"
 
 namespace attest::cli {
 namespace {

@@ -10,7 +10,7 @@
 #include "core/problem/spec.hpp"
 #include "core/problem/suite.hpp"
 #include "core/tensor/error.hpp"
-#include "reports/reading.hpp"
+#include "reports/input/reading.hpp"
 
 namespace attest::cli {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "core/record/results.hpp"
 #include "reports/formats.hpp"
-#include "reports/input.hpp"
+#include "reports/input/input.hpp"
 
 namespace attest::cli {
 

@@ -1,5 +1,5 @@
 // Inputs: files that belong together, files that are cut, and what a reader is warned of.
-#include "reports/input.hpp"
+#include "reports/input/input.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,8 +1,8 @@
-#include "reports/counters.hpp"
+#include "reports/words/counters.hpp"
 
 #include <fmt/format.h>
 
-#include "reports/sizes.hpp"
+#include "reports/words/sizes.hpp"
 
 namespace attest::reports {
 namespace {

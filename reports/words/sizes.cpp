@@ -1,4 +1,4 @@
-#include "reports/sizes.hpp"
+#include "reports/words/sizes.hpp"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "reports/escape.hpp"
+#include "reports/words/escape.hpp"
 
 namespace attest::reports {
 

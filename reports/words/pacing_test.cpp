@@ -1,10 +1,10 @@
 // The lines about frames and energy.
-#include "pacing.hpp"
+#include "reports/words/pacing.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "table.hpp"
+#include "reports/words/units.hpp"
 
 namespace attest::reports {
 namespace {

@@ -1,11 +1,11 @@
 // Shares of the roofline in words; above 1 they are errors of the harness, and said to be.
-#include "reports/limits.hpp"
+#include "reports/words/limits.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "reports/bench.hpp"
-#include "reports/input.hpp"
+#include "reports/input/input.hpp"
 
 namespace attest::reports {
 namespace {

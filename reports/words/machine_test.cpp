@@ -1,5 +1,5 @@
 // Machines: what names them, and that records of two are never taken together.
-#include "reports/machine.hpp"
+#include "reports/words/machine.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

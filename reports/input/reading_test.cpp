@@ -1,5 +1,5 @@
 // Reading: of many records only those are kept that a page shows, and what it says of all is true.
-#include "reports/reading.hpp"
+#include "reports/input/reading.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-#include "reports/input.hpp"
+#include "reports/input/input.hpp"
 
 #include <fmt/format.h>
 
@@ -9,8 +9,8 @@
 #include "core/record/case_key.hpp"
 #include "core/record/races.hpp"
 #include "core/tensor/error.hpp"
-#include "reports/limits.hpp"
-#include "reports/machine.hpp"
+#include "reports/words/limits.hpp"
+#include "reports/words/machine.hpp"
 
 namespace attest::reports {
 namespace {

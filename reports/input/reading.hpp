@@ -9,8 +9,8 @@
 
 #include "core/record/races.hpp"
 #include "core/record/results.hpp"
-#include "reports/input.hpp"
-#include "reports/shown.hpp"
+#include "reports/input/input.hpp"
+#include "reports/input/shown.hpp"
 
 namespace attest::reports {
 

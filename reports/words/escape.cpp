@@ -1,4 +1,4 @@
-#include "reports/escape.hpp"
+#include "reports/words/escape.hpp"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // Noise: what counts as noisy, and that a reader is told which records are.
-#include "reports/noise.hpp"
+#include "reports/words/noise.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

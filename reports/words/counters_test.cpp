@@ -1,5 +1,5 @@
 // Counts of the processor, as reports show them.
-#include "reports/counters.hpp"
+#include "reports/words/counters.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

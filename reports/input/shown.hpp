@@ -8,7 +8,7 @@
 #include <tuple>
 #include <vector>
 
-#include "reports/input.hpp"
+#include "reports/input/input.hpp"
 
 namespace attest::reports {
 

@@ -1,8 +1,8 @@
-#include "reports/limits.hpp"
+#include "reports/words/limits.hpp"
 
 #include <fmt/format.h>
 
-#include "reports/table.hpp"
+#include "reports/words/titles.hpp"
 
 namespace attest::reports {
 

@@ -1,4 +1,4 @@
-#include "reports/left_out.hpp"
+#include "reports/input/left_out.hpp"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // Escapes: hostile text stays text.
-#include "reports/escape.hpp"
+#include "reports/words/escape.hpp"
 
 #include <gtest/gtest.h>
 

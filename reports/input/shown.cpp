@@ -1,4 +1,4 @@
-#include "reports/shown.hpp"
+#include "reports/input/shown.hpp"
 
 #include <algorithm>
 #include <numeric>

@@ -1,8 +1,8 @@
-#include "pacing.hpp"
+#include "reports/words/pacing.hpp"
 
 #include <fmt/format.h>
 
-#include "table.hpp"
+#include "reports/words/units.hpp"
 
 namespace attest::reports {
 namespace {

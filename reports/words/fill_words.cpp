@@ -1,4 +1,4 @@
-#include "reports/fill_words.hpp"
+#include "reports/words/fill_words.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "reports/noise.hpp"
+#include "reports/words/noise.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "reports/reading.hpp"
+#include "reports/input/reading.hpp"
 
 #include <fmt/format.h>
 

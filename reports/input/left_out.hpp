@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "reports/limits.hpp"
-#include "reports/noise.hpp"
 #include "reports/seen_axes.hpp"
 #include "reports/tally.hpp"
+#include "reports/words/limits.hpp"
+#include "reports/words/noise.hpp"
 
 namespace attest::reports {
 

@@ -1,4 +1,4 @@
-#include "reports/machine.hpp"
+#include "reports/words/machine.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -8,7 +8,7 @@
 #include "core/record/results.hpp"
 #include "reports/compare/comparison.hpp"
 #include "reports/history/history.hpp"
-#include "reports/left_out.hpp"
+#include "reports/input/left_out.hpp"
 #include "reports/projection/projected.hpp"
 
 namespace attest::reports {
