@@ -5,8 +5,14 @@
 # already. The folder may be moved or copied with its tree.
 #   scripts/aarch64.sh
 #   build/arm64/run PROGRAM [ARGUMENT ...]     runs a program of 64-bit Arm
-# Exit codes: 0; 4 if something is missing and could not be had (the message says what).
+# Exit codes: 0; 4 if something is missing and could not be had (the message says what); 64 for
+# wrong arguments.
 set -euo pipefail
+case ${1:-} in
+  '') ;;
+  -h | --help) sed -n '2,/^set /{/^set /!s/^# \{0,1\}//p}' "$0"; exit 0 ;;
+  *) echo "aarch64.sh: $1: unknown; it takes no arguments" >&2; exit 64 ;;
+esac
 scripts=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 folder=$(dirname "$scripts")/build/arm64
 # What harness/cmake/dependencies.cmake looks for, but ONNX and Google Benchmark, and what programs
@@ -50,7 +56,7 @@ fetch() {
   for package in "$work"/cache/archives/*.deb; do
     case ${package##*/} in
       libc6-dev_* | linux-libc-dev_* | libcrypt-dev_*) ;;  # the cross compiler has its own
-      *) dpkg-deb -x "$package" "$folder" ;;
+      *) dpkg-deb -x "$package" "$folder" || stop "${package##*/} cannot be unpacked" ;;
     esac
   done
   # Absolute links of the packages begin at the root of a system, which the folder is: /usr/lib/a

@@ -32,11 +32,12 @@ stand_in dpkg-deb '[[ ! -e $MACHINE/broken ]] || exit 1
   ln -s /usr/lib/libz.so "$3/usr/lib/deep/chain"
   ln -s ../../lib/libz.so.1 "$3/usr/lib/relative"'
 
-# expect WHAT TREE STATUS CALLS PATTERN: CALLS are those of apt-get; PATTERN is in what it says.
+# expect WHAT TREE STATUS CALLS PATTERN [ARGUMENT]: CALLS are those of apt-get; PATTERN is in what
+# it says.
 expect() {
   local status=0 calls
   : >"$machine/calls"
-  bash "$machine/$2/scripts/aarch64.sh" >"$machine/said" 2>&1 || status=$?
+  bash "$machine/$2/scripts/aarch64.sh" "${@:6}" >"$machine/said" 2>&1 || status=$?
   calls=$(paste -sd' ' "$machine/calls")
   if [[ $status != "$3" || $calls != "$4" ]] || ! grep -qE "$5" <(cat "$machine/said"; echo); then
     fail "$1: exit code $status (expected $3), calls \"$calls\" (expected \"$4\"), or no \"$5\" in:"
@@ -56,11 +57,13 @@ works() {
 }
 
 both='update install'
+expect "help" tree 0 "" 'build/arm64/run PROGRAM' --help
+expect "an argument" tree 64 "" 'all: unknown' all
 : >"$machine/offline"
 expect "no archive" tree 4 "$both" 'no route to the archive'
 rm "$machine/offline"
 : >"$machine/broken"
-expect "a package that cannot be unpacked" tree 1 "$both" ''
+expect "a package that cannot be unpacked" tree 4 "$both" 'libz_1.deb cannot be unpacked'
 rm "$machine/broken"
 expect "after a call that was cut" tree 0 "$both" '^$'
 works "set up" tree cortex-a76

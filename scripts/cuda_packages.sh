@@ -6,12 +6,17 @@
 #   scripts/cuda_packages.sh --arm64 13.0   instead CUDA's runtime of that version for 64-bit Arm,
 #                                           into build/cuda-packages-arm64
 # Exit codes: 0; 4 if there is no python3 with pip, PyPI does not answer, or it does not have what
-# is asked for.
+# is asked for; 64 for wrong arguments.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 folder=$root/build/cuda-packages
 packages=(nvidia-cudnn-frontend==1.32.0 nvidia-cuda-sanitizer-api==13.5.25)
 platforms=(manylinux_2_28_x86_64 manylinux_2_27_x86_64 manylinux_2_25_x86_64)
+case ${1:-} in
+  '' | --arm64) ;;
+  -h | --help) sed -n '2,/^set /{/^set /!s/^# \{0,1\}//p}' "$0"; exit 0 ;;
+  *) echo "cuda_packages.sh: $1: unknown; --arm64 VERSION" >&2; exit 64 ;;
+esac
 if [[ ${1:-} == --arm64 ]]; then
   # The packages of CUDA 12 have no library to link statically.
   [[ ${2:-} =~ ^(1[3-9])[.][0-9]+$ ]] ||

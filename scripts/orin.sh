@@ -1,22 +1,24 @@
 #!/usr/bin/env bash
 # The first hour on a Jetson board, from JetPack to a report: looks at the board, builds attest
 # (preset aarch64-native), judges small problems, judges and times the suites vit, bev and lidar as
-# far as the free memory goes, measures energy, and writes a page. It takes at most 30 minutes; the
-# same call again goes on where they ended, with the build too. In a bundle (scripts/bundle.sh)
-# nothing is built.
+# far as the free memory goes, measures energy, and writes a page. It takes at most 30 minutes. The
+# same call again continues where the last one stopped; an unfinished build continues, too. In a
+# bundle (scripts/bundle.sh) nothing is built.
 #   scripts/orin.sh                      every step, into orin-results/
 #   scripts/orin.sh -o FOLDER STEP ...   some of the steps: conformance vit bev lidar energy report
 #   scripts/orin.sh --seconds N ...      takes at most N seconds, not 1800; the steps share them
 #   scripts/orin.sh --all ...            all cases and dtypes, not the quick ones in f16
 #   scripts/orin.sh --bundle FILE ...    first unpacks FILE, a .tar.gz of a bundle, beside FOLDER
 # GPU and CPUs share one memory, and where it runs out the system ends the desktop first. attest
-# gets what is free but for a reserve of 1 GiB, or an eighth of the memory if that is more.
+# gets what is free but for a reserve of 1 GiB, or an eighth of the memory if that is more. A case
+# may take three eighths of that, since its worker may take as much again.
 # harness/guide/orin.md says what a board needs before.
 # FOLDER gets log.txt with all that is said, a results file for each step, report.html and
 # report.md.
+# With sudo, what it builds and writes belongs to the user who called it.
 # Exit codes: 0; 1 if something failed, and it is named; 3 if time was over before all was done; 4
-# if this is no board that attest can work on, or the build fails, and what helps is said; 64 for
-# wrong arguments.
+# if this is no board that attest can work on, the build fails, or the bundle or FOLDER cannot be
+# used, and what helps is said; 64 for wrong arguments.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 . "$root/scripts/steps.sh"
@@ -230,14 +232,19 @@ timed_suite() {
 vit() { timed_suite vit 20; }
 bev() { timed_suite bev 20; }
 lidar() { timed_suite lidar 25; }
-# One case of each suite, since a case takes 3 s by each implementation.
+# One case of each suite, since a case takes 3 s by each implementation. The first and the last have
+# tokens, and no random inputs.
 energy() {
   local refusals
-  go_on energy 15 vit bev lidar --quick --dtype f16 --fill random --budget 0.2 --energy \
+  go_on energy 15 vit bev lidar --quick --dtype f16 --fill random,tokens --budget 0.2 --energy \
     --impl "$timed" \
     --case 'vit_b_16_224/self,bevformer/decoder_self,ptv3_stage0/patch_hilbert'
   if [[ ! -e $out/energy.jsonl ]] || grep -qE '"run_joules":(0\.0*)?[1-9]' \
     "$out/energy.jsonl"; then
+    return
+  fi
+  if ! grep -qE '"verdict":"(pass|suspect|fail)"' "$out/energy.jsonl"; then
+    lacks+=("energy: no case was measured -> attest run says above why")
     return
   fi
   refusals=$(grep -o '"refusal":"[^"]*"' "$out/energy.jsonl" | sort -u | head -3 | cut -d'"' -f4 |
@@ -274,8 +281,17 @@ main() {
   echo "no failures in: ${steps[*]}; results in $out"
 }
 
+# Under sudo, what is built and written belongs to root until the end.
+give_to_caller() {
+  local folder
+  [[ ${SUDO_UID:-} && ${SUDO_GID:-} && $(id -u) == 0 ]] || return 0
+  for folder in "$root/build" "$out" "$out.bundle"; do
+    [[ ! -e $folder ]] || chown -R "$SUDO_UID:$SUDO_GID" "$folder" || true
+  done
+}
+
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+trap 'rm -rf "$work"; give_to_caller' EXIT
 declare -A parts=([conformance]=15 [vit]=20 [bev]=20 [lidar]=25 [energy]=15 [report]=5)
 add_parts "${steps[@]}"
 libraries=("${cuda_libraries[@]}") lacks=() again='; the same call again goes on'

@@ -70,7 +70,7 @@ HWY_INLINE void add_channels(Vector (&sum)[vectors], float* target) {
   for (int w = 0; w < vectors; ++w) {
     HWY_ALIGN float ordered[2 * kLanes];
     if (std::is_same<T, Bf16>::value && w + 1 < vectors && w % 2 == 0) {
-      hn::StoreInterleaved2(sum[w], sum[w + 1], d, ordered);
+      store_pairs(sum[w], sum[w + 1], ordered);
       sum[w] = hn::Load(d, ordered), sum[w + 1] = hn::Load(d, ordered + kLanes);
     }
     hn::StoreU(hn::Add(hn::LoadU(d, target + w * kLanes), sum[w]), d, target + w * kLanes);

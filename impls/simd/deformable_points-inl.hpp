@@ -178,7 +178,7 @@ HWY_INLINE Spots find_spots(const Block& b, int64_t n, int64_t number, bool alig
   const Integers integer;
   const Vector edge = hn::Set(d, align_corners ? 0.0f : 0.5f), outside = hn::Set(d, -1.0f);
   Spots spots;
-  hn::LoadInterleaved2(d, b.locations + 2 * n, spots.x, spots.y);
+  load_pairs(b.locations + 2 * n, spots.x, spots.y);
   spots.x = hn::MulSub(spots.x, hn::LoadU(d, b.scale_x + number), edge);
   spots.y = hn::MulSub(spots.y, hn::LoadU(d, b.scale_y + number), edge);
   spots.width = hn::LoadU(d, b.width + number), spots.height = hn::LoadU(d, b.height + number);
@@ -208,9 +208,10 @@ HWY_INLINE void place_spots(const Block& b, int64_t n, const Spots& spots) {
       hn::Add(hn::Add(hn::Mul(hn::ConvertTo(integer, row), spots.row_tokens), spots.first),
               hn::ConvertTo(integer, column));
   if (packed) {
+    const Vector infinity = hn::Set(d, std::numeric_limits<float>::infinity());
     const auto inside = hn::RebindMask(integer, spots.is_inside);
     hn::Store(hn::IfThenElse(inside, token, spots.zeros), integer, b.token + n);
-    if (hn::AllFalse(d, hn::IsInf(weight))) {  // the edges are zeros
+    if (hn::AllFalse(d, hn::Eq(hn::Abs(weight), infinity))) {  // the edges are zeros
       for (int k = 0; k < 4; ++k) hn::Store(factors[k], d, b.factor + k * b.room + n);
       return;
     }

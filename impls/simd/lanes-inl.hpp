@@ -28,7 +28,11 @@ using Vector = hn::Vec<Floats>;
 constexpr int kLanes = static_cast<int>(HWY_LANES(float));
 /// Half of a vector of 16, else a whole vector. Zen 4 carries out instructions of 512 bits in two
 /// halves: of these it does twice as many in the same time.
+#if HWY_TARGET == HWY_SCALAR  // where Highway 0.16 makes two lanes of it, and has but one
+using HalfFloats = Floats;
+#else
 using HalfFloats = hn::CappedTag<float, 8>;
+#endif
 constexpr int kHalfLanes = static_cast<int>(hn::MaxLanes(HalfFloats()));
 constexpr int kVectors = 3;  // vectors of a full register tile: 3 * kLanes columns
 // Rows of a register tile: 8 x 3 accumulators of 32 registers, 4 x 3 of 16.
@@ -121,6 +125,31 @@ HWY_INLINE void outer_tile(const float* HWY_RESTRICT left, int64_t stride,
       }
     }
   }
+}
+
+/// x and y of pairs that lie in turn in memory, from `pairs` on.
+HWY_INLINE void load_pairs(const float* pairs, Vector& x, Vector& y) {
+  const Floats d;
+#if HWY_MAJOR >= 1
+  hn::LoadInterleaved2(d, pairs, x, y);
+#else  // Ubuntu 22.04 has 0.16
+  HWY_ALIGN float parts[2][kLanes];
+  for (int n = 0; n < 2 * kLanes; ++n) parts[n % 2][n / 2] = pairs[n];
+  x = hn::Load(d, parts[0]);
+  y = hn::Load(d, parts[1]);
+#endif
+}
+/// The reverse. `pairs` is aligned.
+HWY_INLINE void store_pairs(Vector x, Vector y, float* pairs) {
+  const Floats d;
+#if HWY_MAJOR >= 1
+  hn::StoreInterleaved2(x, y, d, pairs);
+#else
+  HWY_ALIGN float parts[2][kLanes];
+  hn::Store(x, d, parts[0]);
+  hn::Store(y, d, parts[1]);
+  for (int n = 0; n < 2 * kLanes; ++n) pairs[n] = parts[n % 2][n / 2];
+#endif
 }
 
 /// max(floor, x) and min(ceiling, x), NaN where x is. Only vectors of x86 return the second operand

@@ -57,14 +57,28 @@ void add_pair_tensor(Trial& t, Random& r, int role) {
       x.set(static_cast<int64_t>(n), -kInfinity);
 }
 
+namespace {
+
+/// Makes the kernels run on these targets alone. libhwy keeps the choice, for the plugins too.
+void choose_targets(int64_t targets) {
+#if HWY_MAJOR >= 1
+  hwy::GetChosenTarget().Update(targets);
+#else  // Ubuntu 22.04 has 0.16
+  hwy::SetSupportedTargetsForTest(static_cast<uint32_t>(targets));
+  hwy::GetChosenTarget().Update();
+#endif
+}
+
+}  // namespace
+
 void on_each_target(const std::function<void(const char*)>& body) {
   const int64_t all = hwy::SupportedTargets();
   for (const int64_t target : {HWY_AVX3, HWY_AVX2, HWY_SSE4, HWY_NEON, HWY_SCALAR}) {
     if ((all & target) == 0) continue;
-    hwy::GetChosenTarget().Update(target);  // libhwy's own state: the plugins' too
+    choose_targets(target);
     body(hwy::TargetName(target));
   }
-  hwy::GetChosenTarget().Update(all);
+  choose_targets(all);
 }
 
 void sweep_seeds(const char* name, const char* where, uint64_t seeds,

@@ -2,11 +2,15 @@
 // been seen.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "testing/project/orin_folder.hpp"
@@ -89,6 +93,46 @@ TEST_F(Orin, WhatCannotBeHadIsSaid) {
   rewrite_records("refused.jsonl", "refused.jsonl", [](json& record) { record.erase("energy"); });
   EXPECT_THAT(orin(board, "-o blind energy").text,
               HasSubstr("lacks: energy: this board has no sensor that attest knows -> attest"));
+  write_results("refused.jsonl", "flash_cpu", "skipped", "skipped:time");
+  EXPECT_THAT(orin(board, "-o late energy").text,
+              HasSubstr("lacks: energy: no case was measured -> attest run says above why"));
+}
+
+TEST_F(Orin, UnderSudoResultsBelongToTheCaller) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+  const FakeBoard board("nx16", 6);
+  write_results("right.jsonl", "flash_cpu", "pass", "");
+  write("play", R"(cat right.jsonl >"$file"; exit 0)");
+  const auto owner = [&](const char* name) {
+    struct stat status{};
+    EXPECT_EQ(stat((folder_ / name).c_str(), &status), 0) << name;
+    return std::pair(status.st_uid, status.st_gid);
+  };
+  orin(board, "-o of_root vit");
+  EXPECT_EQ(owner("of_root/vit.jsonl"), std::pair(0u, 0u));
+  orin(board, "-o given vit", "SUDO_UID=12345 SUDO_GID=23456");
+  for (const char* name : {"given", "given/vit.jsonl", "given/log.txt"})
+    EXPECT_EQ(owner(name), std::pair(12345u, 23456u)) << name;
+}
+
+TEST_F(Orin, MeasuresEnergyOnInputsThatTheCasesHave) {
+  const FakeBoard board("nx16", 6);
+  write_results("right.jsonl", "flash_cpu", "pass", "");
+  write("play", R"(cat right.jsonl >"$file"; exit 0)");
+  orin(board, "-o results energy");
+  const std::string asked = text("asked");
+  std::smatch cases, fills;
+  ASSERT_TRUE(std::regex_search(asked, cases, std::regex("--case [^ \n]+"))) << asked;
+  ASSERT_TRUE(std::regex_search(asked, fills, std::regex("--fill [^ \n]+"))) << asked;
+  const Outcome planned = attest(
+      "run vit bev lidar --quick --dtype f16 --impl window_cpu,flash_cpu "
+      "--dry-run " +
+      cases.str() + " " + fills.str());
+  EXPECT_EQ(planned.code, 0) << planned.text;
+  EXPECT_THAT(
+      planned.text,
+      AllOf(HasSubstr("vit/vit_b_16_224/self f16"), HasSubstr("bev/bevformer/decoder_self f16"),
+            HasSubstr("lidar/ptv3_stage0/patch_hilbert f16"), Not(HasSubstr("has no such fill"))));
 }
 
 TEST_F(Orin, TakesAllCasesIntoFilesOfTheirOwn) {
