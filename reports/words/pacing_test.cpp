@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "reports/table.hpp"
 #include "reports/words/units.hpp"
 
 namespace attest::reports {
