@@ -141,7 +141,8 @@ newest=$(newest_symbol GLIBC "${files[@]}")
 mib=$(du -sm "$folder" | cut -f1)
 echo "$folder: $mib MiB, needs ${newest/GLIBC_/glibc } or newer;" \
   "on a machine with a GPU: $(basename "$folder")/scripts/${target:-device}.sh"
-echo "to pack it: tar czf $(basename "$folder").tar.gz -C $(dirname "$folder") $(basename "$folder")"
+echo "to pack it: tar czf $(basename "$folder").tar.gz" \
+  "-C $(dirname "$folder") $(basename "$folder")"
 if ((mib > most_mib)); then echo "bundle.sh: more than $most_mib MiB" >&2; exit 1; fi
 for limit in "${limits[@]}"; do
   if newer=$(newer_than "$limit" "${files[@]}"); then

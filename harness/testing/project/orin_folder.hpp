@@ -29,7 +29,7 @@ for word; do
   case ${last:-} in
     --resume) file=$word ;;
     --impl) [[ -e $TEST_FOLDER/play ]] || word=flash_cpu ;;
-    --case) word=${word%%,*} ;;
+    --case | --fill) word=${word%%,*} ;;
   esac
   case $word in smoke | vit | bev | lidar) word=$TEST_FOLDER/$word.json ;; esac
   last=$word words+=("$word")

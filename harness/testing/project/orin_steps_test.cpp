@@ -94,6 +94,8 @@ TEST_F(Orin, WhatCannotBeHadIsSaid) {
   EXPECT_THAT(orin(board, "-o blind energy").text,
               HasSubstr("lacks: energy: this board has no sensor that attest knows -> attest"));
   write_results("refused.jsonl", "flash_cpu", "skipped", "skipped:time");
+  rewrite_records("refused.jsonl", "refused.jsonl",
+                  [](json& record) { record["fills"] = json::array(); });
   EXPECT_THAT(orin(board, "-o late energy").text,
               HasSubstr("lacks: energy: no case was measured -> attest run says above why"));
 }
