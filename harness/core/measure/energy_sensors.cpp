@@ -15,8 +15,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Beyond these a reading is garbage.
-constexpr double kMostVolts = 60, kMostAmperes = 200, kLeastWatts = 0.1;
+// Beyond these a reading is garbage, or has another unit: the largest board, a Thor, takes 130 W,
+// and rails are measured where they leave the supply, at 5 V or more, or 1.8 V.
+constexpr double kLeastVolts = 0.5, kMostVolts = 60, kMostAmperes = 200;
+constexpr double kLeastWatts = 0.1, kMostWatts = 300;
 
 EnergyReading joules_of(const fs::path& microjoules) {
   const Reading<double> counter = read_value(microjoules);
@@ -32,13 +34,16 @@ struct Rail {
 EnergyReading watts_of(const std::vector<Rail>& rails) {
   double watts = 0;
   for (const Rail& rail : rails) {
-    const Reading<double> volts = within(read_value(rail.millivolts), 1e-3, 0, kMostVolts, "V",
-                                         "the voltage of a rail"),
+    const Reading<double> volts = within(read_value(rail.millivolts), 1e-3, kLeastVolts, kMostVolts,
+                                         "V", "the voltage of a rail"),
                           amperes = within(read_value(rail.milliamperes), 1e-3, -1, kMostAmperes,
                                            "A", "the current of a rail");
     for (const Reading<double>& one : {volts, amperes})
       if (!one.value) return {{}, {}, one.missing};
-    watts += *volts.value * *amperes.value;
+    const Reading<double> power = within(Reading<double>::of(*volts.value * *amperes.value), 1,
+                                         -kMostWatts, kMostWatts, "W", "the power of a rail");
+    if (!power.value) return {{}, {}, power.missing};
+    watts += *power.value;
   }
   return {{}, watts, {}};
 }
@@ -100,7 +105,7 @@ void find_ina238(const fs::path& root, std::vector<EnergySensor>& sensors) {
                        .read = [monitor]() -> EnergyReading {
                          const Reading<double> power =
                              within(read_value(monitor / "power1_input"), 1e-6, kLeastWatts,
-                                    kMostVolts * kMostAmperes, "W", "the power of a board");
+                                    kMostWatts, "W", "the power of a board");
                          if (!power.value) return {{}, {}, power.missing};
                          return {{}, *power.value, {}};
                        }});

@@ -119,6 +119,10 @@ TEST(EnergySensors, GarbageOfARailIsNoPower) {
   EXPECT_THAT(sensors[0].read().refusal, HasSubstr("cannot be the current of a rail"));
   write_channel(root, 1, "VDD_IN", "5000000", "1200");  // microvolts
   EXPECT_THAT(sensors[0].read().refusal, HasSubstr("cannot be the voltage of a rail"));
+  write_channel(root, 1, "VDD_IN", "5", "1200");  // volts
+  EXPECT_THAT(sensors[0].read().refusal, HasSubstr("cannot be the voltage of a rail"));
+  write_channel(root, 1, "VDD_IN", "20000", "50000");  // microamperes
+  EXPECT_THAT(sensors[0].read().refusal, HasSubstr("1000 W cannot be the power of a rail"));
 }
 
 TEST(CountedJoules, AreInterpolated) {

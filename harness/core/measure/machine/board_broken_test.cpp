@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <string_view>
 
 #include "core/measure/machine/board.hpp"
 #include "core/measure/testing/fake_board.hpp"
@@ -28,6 +29,14 @@ const Mutation kMutations[] = {
        board.write(file, text.size() > 7 ? text.substr(0, text.size() - 7) + "\n"
                                          : text.substr(0, text.size() - 1) + "000000\n");
      }},
+    {"in thousandths of its unit",
+     [](FakeBoard& board, const std::string& file, const std::string& text) {
+       board.write(file, text.substr(0, text.size() - 1) + "000\n");
+     }},
+    {"in thousands of its unit",
+     [](FakeBoard& board, const std::string& file, const std::string& text) {
+       board.write(file, text.substr(0, text.size() - 4) + "\n");
+     }},
 };
 
 /// The files of a board that hold one number and nothing else.
@@ -39,27 +48,37 @@ std::vector<std::string> number_files(const FakeBoard& board) {
   return files;
 }
 
-// Clocks of other devices, voltages of other parts, what only lowers the cap of the memory, and
-// that a CPU is on.
-bool costs_nothing(const std::string& file) {
-  for (const char* part : {".vic", "gpu-nvd", "pwm", "ucsi", "nvpmodel_clk_cap", "/online"})
+// Clocks of other devices, voltages of other parts, what only lowers the cap of the memory, that a
+// CPU is on, and what a CPU that is off says.
+bool costs_nothing(const FakeBoard& board, const std::string& file) {
+  for (const char* part :
+       {".vic", "gpu-nvd", "pwm", "ucsi", "nvpmodel_clk_cap", "nvpmodel_emc_cap", "/online"})
     if (file.find(part) != file.npos) return true;
-  return false;
+  const auto cpu = (board.path() / file).parent_path().parent_path();
+  return FakeBoard::text_of(cpu / "online") == "0\n";
+}
+
+// Numbers below 1,000 have no thousands; 0.05 degrees is a temperature, and 1 mA a current.
+bool has_no_thousands(const std::string& file, const std::string& text) {
+  return text.size() < 5 || file.find("thermal_zone") != file.npos ||
+         file.find("/curr") != file.npos;
 }
 
 // A file in which something is wrong costs the values that come from it. Each has a reason; no
 // other value changes, and none becomes 0.
 TEST(Board, ABrokenFileCostsItsValuesAndChangesNone) {
   size_t costs = 0, tried = 0;
-  for (const auto& [name, jetpack] : {std::pair{"nx16", 6}, {"thor", 7}}) {
+  for (const auto& [name, jetpack] : {std::pair{"nx16", 6}, {"agx64", 5}, {"thor", 7}}) {
     FakeBoard board(name, jetpack);
     const BoardFacts before = facts(board.state());
     for (const std::string& file : number_files(board)) {
-      if (costs_nothing(file)) continue;
+      if (costs_nothing(board, file)) continue;
       const std::string text = FakeBoard::text_of(board.path() / file);
       for (const Mutation& mutation : kMutations) {
+        const std::string_view kind = mutation.name;
         const bool flag = text.size() < 4;  // 0, 1 and counts have no unit
-        if (std::string(mutation.name) == "in another unit" && flag) continue;
+        if (kind.starts_with("in ") && flag) continue;
+        if (kind == "in thousands of its unit" && has_no_thousands(file, text)) continue;
         SCOPED_TRACE(fmt::format("{} of {} is {}", file, name, mutation.name));
         mutation.apply(board, file, text);
         BoardFacts after;
