@@ -26,11 +26,12 @@ TEST(ProjectionSection, LabelsAndInksEachProjectedTime) {
                              on_cores("of_reads", "L2 reads<b>")});
   ProjectionTarget to = target();
   const std::string text = projection_section(project_all({&file, 1}, to));
-  EXPECT_THAT(text,
-              AllOf(HasSubstr(">PROJECTION to orin-agx64-maxn: Jetson AGX Orin 64GB"),
-                    HasSubstr("<td class=\"projected\">PROJECTION 2.84 ms</td>"),
-                    HasSubstr("<td>1.00 ms</td>"), HasSubstr("Intervals: from AMD EPYC (Zen 5)"),
-                    HasSubstr("Not projected, and why: 1"), HasSubstr("204.8 GB/s")));
+  EXPECT_THAT(text, AllOf(HasSubstr(">PROJECTION to orin-agx64-maxn: Jetson AGX Orin 64GB"),
+                          HasSubstr("<td class=\"projected\">PROJECTION 2.84 ms</td>"),
+                          HasSubstr("<td>1.00 ms on 2 threads</td>"),
+                          HasSubstr("<td>on 2 of 12 cores, 50 % of the peak in f32</td>"),
+                          HasSubstr("Intervals: from AMD EPYC (Zen 5)"),
+                          HasSubstr("Not projected, and why: 1"), HasSubstr("204.8 GB/s")));
   EXPECT_EQ(count(text, "PROJECTION 2.84"), count(text, "class=\"projected\">PROJECTION"));
   for (const char* markup : {"<script", "<b>"}) EXPECT_THAT(text, Not(HasSubstr(markup)));
   EXPECT_EQ(count(text, "<td>refused</td>"), 1u) << "which has the ink of what was measured";
@@ -69,7 +70,8 @@ TEST(ProjectionSection, IsThereWhereItIsAskedFor) {
   EXPECT_THAT(print_markdown(input, style), Not(HasSubstr("PROJECTION")));
   input.projection = target();
   EXPECT_THAT(print_html(input, style), HasSubstr("<section id=\"projection\""));
-  EXPECT_THAT(print_markdown(input, style), HasSubstr("| 1.00 ms | PROJECTION 2.84 ms |"));
+  EXPECT_THAT(print_markdown(input, style),
+              HasSubstr("| 1.00 ms on 2 threads | PROJECTION 2.84 ms |"));
 }
 
 }  // namespace

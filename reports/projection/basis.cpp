@@ -27,6 +27,7 @@ Basis basis_of(const core::Record& record, const core::Results& file) {
     basis.bound = MaybeBound::none(std::move(why));
     return basis;
   };
+  if (record.outcome.verdict() == core::Verdict::kSkipped) return none("it was skipped");
   if (!record.outcome.passes()) return none("it did not pass");
   if (!record.time || record.time->median_ns <= 0) return none("it was not timed");
   if (record.noisy) return none("its machine was disturbed while it was timed");

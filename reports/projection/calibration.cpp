@@ -45,7 +45,7 @@ Calibration calibrate(const core::Results& from, const core::Results& to) {
     const auto at = there.find(same_case(record));
     if (at == there.end()) continue;
     const Basis here = basis_of(record, from), target = basis_of(*at->second, to);
-    if (!here.bound.bound || !target.bound.bound) continue;
+    if (!here.bound.bound || !target.bound.bound || here.share < kLeastShare) continue;
     if (here.bound.bound->reads != target.bound.bound->reads ||
         record.device != at->second->device) {
       ++calibration.other_limits;

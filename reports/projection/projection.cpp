@@ -12,7 +12,8 @@ namespace attest::reports {
 namespace {
 
 // Of a core there are units for f32 and f16. A share of a unit that the board lacks says nothing.
-MaybeBound bound_on_cores(const BoardMode& board, const core::Record& record, const Bound& there) {
+MaybeBound bound_on_cores(const BoardMode& board, const core::Record& record, const Bound& there,
+                          int cores) {
   if (there.reads)
     return MaybeBound::none(
         fmt::format("its limit is {}, and the rate of the cores of {} is not "
@@ -22,9 +23,8 @@ MaybeBound bound_on_cores(const BoardMode& board, const core::Record& record, co
   if (dtype != "f32" && dtype != "f16")
     return MaybeBound::none(
         fmt::format("its limit is {}, for which {} has no units", there.limit, board.module->name));
-  const int threads = std::min(std::max(record.threads, 1), board.cores);
   const double flops = dtype == "f32" ? kA78Flops32 : kA78Flops16;  // a clock and core
-  const Bound arithmetic{.ns = record.flops / (threads * board.cpu_mhz * 1e-3 * flops),
+  const Bound arithmetic{.ns = record.flops / (cores * board.cpu_mhz * 1e-3 * flops),
                          .limit = dtype + " NEON"};
   const auto& intensity = record.roofline->flops_per_byte;
   if (intensity && record.flops / *intensity / board.memory_gbs() > arithmetic.ns)
@@ -33,6 +33,24 @@ MaybeBound bound_on_cores(const BoardMode& board, const core::Record& record, co
                   .reads = true},
             {}};
   return {arithmetic, {}};
+}
+
+CoreUse core_use(const core::Record& record, const BoardMode& board) {
+  const int threads = std::max(record.threads, 1);
+  return {.threads = threads, .cores = std::min(threads, board.cores), .all_cores = board.cores};
+}
+
+// Of a record whose limit is known.
+MaybeBound bound_there(const Projection& projection, const BoardMode& board) {
+  const core::Record& record = *projection.record;
+  const Bound& here = *projection.basis.bound.bound;
+  if (projection.basis.share < kLeastShare)
+    return MaybeBound::none(
+        fmt::format("it reaches {:.1f} % of what {} allow, less than a sixteenth: they are not its "
+                    "limit",
+                    100 * projection.basis.share, here.limit));
+  return projection.cores ? bound_on_cores(board, record, here, projection.cores->cores)
+                          : bound_on(gpu_of(board), record);
 }
 
 std::string refusal(const Projection& projection, const MaybeBound& board, const BoardMode& mode) {
@@ -53,6 +71,7 @@ Projection project(const core::Record& record, const core::Results& file, const 
   Projection projection{.record = &record,
                         .basis = basis_of(record, file),
                         .bound = {},
+                        .cores = {},
                         .low_ns = {},
                         .high_ns = {},
                         .why = {}};
@@ -60,9 +79,8 @@ Projection project(const core::Record& record, const core::Results& file, const 
     projection.why = projection.basis.bound.why;
     return projection;
   }
-  const MaybeBound there = record.device == "cuda"
-                               ? bound_on(gpu_of(board), record)
-                               : bound_on_cores(board, record, *projection.basis.bound.bound);
+  if (record.device != "cuda") projection.cores = core_use(record, board);
+  const MaybeBound there = bound_there(projection, board);
   projection.bound = there.bound;
   projection.why = refusal(projection, there, board);
   if (!projection.why.empty()) return projection;

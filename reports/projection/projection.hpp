@@ -22,17 +22,25 @@ namespace attest::reports {
 /// In every output that has a projected time.
 inline constexpr const char* kProjection = "PROJECTION";
 
+/// What a run on cores takes of a board: a core for each of its threads, if there are as many.
+struct CoreUse {
+  int threads = 0;  // where it was measured
+  int cores = 0, all_cores = 0;
+};
+
 struct Projection {
   const core::Record* record = nullptr;
   Basis basis;
   std::optional<Bound> bound;             // on the board
+  std::optional<CoreUse> cores;           // nothing: it runs on the board's GPU
   double ns = 0;                          // of a run there; 0: refused
   std::optional<double> low_ns, high_ns;  // where the calibration knows this LimitKind
   std::string why;                        // refused; "": not
 };
 
 /// Refused where a limit is not known on either side, where the two sides have limits of other
-/// kinds, and where a launch's own cost decides.
+/// kinds, where a launch's own cost decides, and where the run is too far from its limit
+/// (kLeastShare).
 Projection project(const core::Record& record, const core::Results& file, const BoardMode& board,
                    const Calibration* calibration = nullptr);
 

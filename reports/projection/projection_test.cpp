@@ -1,12 +1,14 @@
 // Projected times against figures by hand, what is refused, and the intervals of two machines.
 #include "reports/projection/projection.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "core/tensor/error.hpp"
 #include "reports/projection/gpu.hpp"
@@ -165,6 +167,52 @@ TEST(Projection, IsTheLeastTimeThereByTheShareHere) {
   EXPECT_NEAR(cores.ns, 1e8 / (2 * 2.2016 * 16) / 0.5, 1);
 }
 
+// A thread takes a core, and there are no more than the board has.
+TEST(Projection, SaysHowManyCoresItTakes) {
+  Record record = on_cpu();
+  for (const auto& [threads, cores] : {std::pair{2, 2}, {12, 12}, {16, 12}}) {
+    record.threads = threads;
+    const Results file = attest::testing::file({record});
+    const ProjectionTarget target{.board = &board("orin-agx64-maxn")};
+    const Projected projected = project_all({&file, 1}, target);
+    EXPECT_NEAR(projected.files[0].projections[0].ns, 1e8 / (cores * 2.2016 * 16) / 0.5, 1);
+    const std::string says = fmt::format("on {} of 12 cores, 50 % of the peak in f32", cores);
+    EXPECT_THAT(print_projected(projected),
+                HasSubstr(fmt::format("{}, as where it was measured (1.00 ms on {} threads)\n",
+                                      says, threads)));
+    EXPECT_THAT(projected_markdown(projected),
+                AllOf(HasSubstr("| " + says + " |"),
+                      HasSubstr(fmt::format("| 1.00 ms on {} threads |", threads))));
+    const nlohmann::ordered_json one = projected_json(projected)["projections"][0];
+    EXPECT_EQ(one["threads"], threads);
+    EXPECT_EQ(one["cores"], cores);
+  }
+  record.threads = 1;
+  const Results file = on_h100({record, dense()});
+  const ProjectionTarget target{.board = &board("orin-agx64-maxn")};
+  const Projected projected = project_all({&file, 1}, target);
+  const std::string text = print_projected(projected);
+  EXPECT_THAT(text, AllOf(HasSubstr("(1.00 ms on 1 thread)\n"),
+                          HasSubstr("tensor cores allow, as where it was measured (150 us)\n")));
+  const nlohmann::ordered_json on_gpu = projected_json(projected)["projections"][1];
+  EXPECT_TRUE(on_gpu["threads"].is_null() && on_gpu["cores"].is_null());
+}
+
+// One lane of AVX-512, or multiply-adds in f32 outside the tensor cores of an H100, reach a
+// sixteenth.
+TEST(Projection, ARunFarFromItsLimitIsRefused) {
+  const auto why = [](const Record& record) {
+    return project(record, on_h100({record}), board("orin-agx64-maxn")).why;
+  };
+  EXPECT_EQ(why(on_cpu("f32 AVX3", 0.063)), "");
+  EXPECT_EQ(
+      why(on_cpu("f32 AVX3", 0.062)),
+      "it reaches 6.2 % of what f32 AVX3 allow, less than a sixteenth: they are not its limit");
+  Record far = dense();
+  far.time->median_ns *= 12;
+  EXPECT_THAT(why(far), HasSubstr("of what f16 tensor cores allow, less than a sixteenth"));
+}
+
 TEST(Projection, WhatIsNotKnownIsRefused) {
   struct Refusal {
     const char* why;
@@ -174,6 +222,7 @@ TEST(Projection, WhatIsNotKnownIsRefused) {
   const auto cpu = [](const char* limit) { return [limit](Record& r) { r = on_cpu(limit); }; };
   const Refusal refusals[] = {
       {"did not pass", [](Record& r) { r.outcome = {core::ReasonCode::kFailNan, ""}; }},
+      {"it was skipped", [](Record& r) { r.outcome = {core::ReasonCode::kSkippedMemory, ""}; }},
       {"was not timed", [](Record& r) { r.time.reset(); }},
       {"was disturbed", [](Record& r) { r.noisy = {"the power mode changed"}; }},
       {"the limits of Fake are not known", [](Record&) {},
@@ -257,6 +306,12 @@ TEST(Calibration, NineCasesGiveAnInterval) {
   outlier[0] = 0.001, outlier[1] = 0.4;
   EXPECT_NEAR(calibrate(cpus("one", many), cpus("other", outlier)).factor(kCores).value_or(0), 1.25,
               1e-12);
+
+  // Of cases that would be refused nothing is known; a time that is far off on the second machine
+  // alone is one that a projection misses.
+  EXPECT_EQ(
+      calibrate(cpus("one", {0.5, 0.05}), cpus("other", {0.05, 0.5})).spreads.at(kCores).ratios,
+      std::vector<double>{0.5 / 0.05});
 
   const Record record = on_cpu();
   const Projection projection =

@@ -33,9 +33,20 @@ std::string interval(const Projection& projection) {
   return fmt::format("{} to {}", print_time(*projection.low_ns), print_time(*projection.high_ns));
 }
 
+// On cores the two sides have vectors of other widths: what they share is the dtype.
 std::string share(const Projection& projection) {
-  return fmt::format("{:.0f} % of what {} allow", 100 * projection.basis.share,
-                     projection.bound->limit);
+  const double percent = 100 * projection.basis.share;
+  const std::string& limit = projection.bound->limit;
+  if (!projection.cores) return fmt::format("{:.0f} % of what {} allow", percent, limit);
+  return fmt::format("on {} of {} cores, {:.0f} % of the peak in {}", projection.cores->cores,
+                     projection.cores->all_cores, percent, limit.substr(0, limit.find(' ')));
+}
+
+std::string measured(const Projection& projection) {
+  const std::string time = print_time(projection.record->time->median_ns);
+  if (!projection.cores) return time;
+  const int threads = projection.cores->threads;
+  return fmt::format("{} on {} thread{}", time, threads, threads == 1 ? "" : "s");
 }
 
 std::string where(const core::Results& file) {
@@ -114,6 +125,9 @@ ordered_json projection_json(const Projection& projection) {
   one["projected_low_ns"] = projection.low_ns ? ordered_json(*projection.low_ns) : ordered_json();
   one["projected_high_ns"] =
       projection.high_ns ? ordered_json(*projection.high_ns) : ordered_json();
+  const auto& cores = projection.cores;
+  one["threads"] = cores ? ordered_json(cores->threads) : ordered_json();
+  one["cores"] = cores ? ordered_json(cores->cores) : ordered_json();
   one["share"] = projection.basis.share;
   one["measured_limit"] = projection.basis.bound.bound->limit;
   one["limit"] = projection.bound->limit;
@@ -130,7 +144,8 @@ std::string projected_title(const Projected& projected) {
 }
 
 std::vector<std::string> projected_columns() {
-  return {"case", "implementation", "measured", "on the board, PROJECTION", "interval", "why"};
+  return {"case",     "implementation", "measured", "on the board, PROJECTION",
+          "interval", "how, or why not"};
 }
 
 std::vector<std::string> projected_cells(const Projection& projection) {
@@ -138,7 +153,7 @@ std::vector<std::string> projected_cells(const Projection& projection) {
   const bool is_projected = projection.ns > 0;
   return {case_title(record),
           record.impl,
-          record.time ? print_time(record.time->median_ns) : std::string(),
+          record.time ? measured(projection) : std::string(),
           is_projected ? fmt::format("{} {}", kProjection, print_time(projection.ns))
                        : std::string("refused"),
           interval(projection),
@@ -177,10 +192,10 @@ std::string print_projected(const Projected& projected) {
       if (const std::string heading = case_heading(*projection.record); heading != title)
         text += (title = heading) + "\n";
       text +=
-          fmt::format("  {:<18} {} {:<8}  {}{}, as in {} where it was measured\n",
+          fmt::format("  {:<18} {} {:<8}  {}{}, as where it was measured ({})\n",
                       printable(projection.record->impl), kProjection, print_time(projection.ns),
                       projection.low_ns ? fmt::format("({})  ", interval(projection)) : "",
-                      share(projection), print_time(projection.record->time->median_ns));
+                      share(projection), measured(projection));
     }
     for (const Projection& projection : one.projections)
       if (projection.ns <= 0)

@@ -74,8 +74,8 @@ TEST_F(Project, WritesJsonAsItsSchemaSays) {
     json value;
   } kWrong[] = {{"projections", "label", "MEASURED"}, {"projections", "projected_low_ns", 1.0},
                 {"projections", "projected_ns", 0},   {"projections", "share", 1.5},
-                {"projections", "limit", ""},         {"refused", "refused", ""},
-                {"refused", "projected_ns", 1.0}};
+                {"projections", "limit", ""},         {"projections", "cores", 0},
+                {"refused", "refused", ""},           {"refused", "projected_ns", 1.0}};
   for (const auto& [list, key, value] : kWrong) {
     json wrong = good;
     wrong[list][0][key] = value;
