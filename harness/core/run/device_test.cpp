@@ -5,6 +5,7 @@
 
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -192,6 +193,59 @@ TEST_F(OnDevice, ItsStateIsRecordedBeforeAndAfter) {
   const Record hot = run("device_none", "softmax seq_len_q=61 head_dim=16", true);
   EXPECT_THAT(hot.notes,
               ::testing::Contains("the device's clocks were held down: power cap, heat"));
+}
+
+// A Jetson's GPU has no NVML, or one that refuses what it is asked.
+class OnDeviceOfABoard : public OnDevice {
+ protected:
+  OnDeviceOfABoard() {
+    board_.lock_clocks();
+    setenv("ATTEST_MACHINE_ROOT", board_.path().c_str(), 1);
+  }
+  ~OnDeviceOfABoard() override { unsetenv("ATTEST_MACHINE_ROOT"); }
+
+  /// Why a timed record lacks something; "": it lacks nothing but the facts of NVML.
+  static std::string timed_with(const std::vector<std::string>& facts_of_nvml) {
+    const Record record = run("device_none", "softmax num_heads=2 seq_len_q=61 head_dim=16", true);
+    if (!record.outcome.passes()) return record.outcome.reason;
+    if (!record.time || !record.time->device) return "it was not timed by the device";
+    const DeviceTimeRecord& device = *record.time->device;
+    if (record.time->samples_ns.size() < 2) return "too few samples";
+    if (device.clock_mhz < 1000) return "its clock was not seen";
+    for (const auto* state : {&device.before, &device.after}) {
+      std::vector<std::string> keys;
+      for (const auto& [key, text] : *state) keys.push_back(key);
+      if (keys != facts_of_nvml) return "NVML said " + ::testing::PrintToString(keys);
+    }
+    if (!record.board || record.board->before.at("gpu_locked") != "yes")
+      return "the state of the board is not in its record";
+    for (const std::string& note : record.notes)
+      if (note.find("held down") != note.npos) return note;
+    return {};
+  }
+
+  FakeBoard board_{"nx16", 6};
+};
+
+TEST_F(OnDeviceOfABoard, IsTimedWhereNvmlRefuses) {
+  setenv("ATTEST_FAKE_NVML", "refuses", 1);
+  EXPECT_EQ(timed_with({}), "");
+  setenv("ATTEST_FAKE_NVML", "poor", 1);
+  EXPECT_EQ(timed_with({"memory_mhz", "sm_mhz"}), "");
+}
+
+// In a process of its own, since a process loads NVML once.
+TEST_F(OnDeviceOfABoard, IsTimedWithoutNvml) {
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(
+      {
+        setenv("ATTEST_NVML", "/nowhere/libnvidia-ml.so.1", 1);
+        const std::string lacks = timed_with({});
+        std::fputs(lacks.empty() ? "timed" : lacks.c_str(), stderr);
+        std::filesystem::remove_all(board_.path());
+        std::_Exit(lacks.empty() ? 0 : 1);
+      },
+      ::testing::ExitedWithCode(0), "timed");
 }
 
 TEST_F(OnDevice, WhatItTakesFromThePoolIsItsPeak) {

@@ -1,7 +1,8 @@
 // A management library of one device, at the address of the fake driver's. Its energy counter rises
 // by 5 J at each reading.
 //
-// ATTEST_FAKE_NVML says how it differs: "hot": clocks are held down; "poor": it knows clocks alone.
+// ATTEST_FAKE_NVML says how it differs: "hot": clocks are held down; "poor": it knows clocks alone;
+// "refuses": it starts and then answers nothing, as that of a Jetson.
 #include <cstdlib>
 #include <string>
 
@@ -16,9 +17,11 @@ bool wants(const char* word) {
   return given && std::string(given) == word;
 }
 
+bool knows_no_more_than_clocks() { return wants("poor") || wants("refuses"); }
+
 template <class Number>
 int tell(Number* where, Number value) {
-  if (wants("poor")) return kNotSupported;
+  if (knows_no_more_than_clocks()) return kNotSupported;
   return *where = value, kOk;
 }
 
@@ -30,6 +33,7 @@ FAKE int nvmlDeviceGetHandleByPciBusId_v2(const char* bus_id, void** device) {
   return *device = &one, std::string(bus_id) == "0000:17:00.0" ? kOk : kInvalid;
 }
 FAKE int nvmlDeviceGetClockInfo(void*, int type, unsigned* mhz) {
+  if (wants("refuses")) return kNotSupported;
   return *mhz = type == 1 ? 1980 : 3201, type == 1 || type == 2 ? kOk : kInvalid;
 }
 FAKE int nvmlDeviceGetTemperature(void*, int sensor, unsigned* celsius) {
@@ -44,7 +48,7 @@ FAKE int nvmlDeviceGetCurrentClocksThrottleReasons(void*, unsigned long long* bi
   return tell(bits, wants("hot") ? 0x25ull : 0x01ull);  // idle, power cap, heat
 }
 FAKE int nvmlDeviceGetEccMode(void*, unsigned* now, unsigned* after_reset) {
-  if (wants("poor")) return kNotSupported;
+  if (knows_no_more_than_clocks()) return kNotSupported;
   *now = 1;
   *after_reset = 0;
   return kOk;
