@@ -57,6 +57,13 @@ Trial make_trial(uint64_t seed, bool finite) {
   }
   if (r.chance(25)) trial::add_pair_tensor(t, r, ATTEST_BIAS);
   if (r.chance(finite ? 25 : 60)) trial::add_pair_tensor(t, r, ATTEST_MASK);
+  if (r.chance(25)) {
+    t.features |= ATTEST_WITH_ALIBI;
+    Tensor& slopes = t.tensor[ATTEST_ALIBI_SLOPES] =
+        trial::make(ATTEST_F32, {r.pick<int64_t>({1, p.batch}), p.num_heads});
+    for (int64_t n = 0; n < static_cast<int64_t>(slopes.elements()); ++n)
+      slopes.set(n, std::pow(0.5, static_cast<double>(r.upto(8))));
+  }
   trial::write_forward(t);
   Tensor& lse = t.tensor[ATTEST_LSE];
   if (!finite && r.chance(30))

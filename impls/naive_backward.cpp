@@ -18,7 +18,8 @@ struct NaiveBackward {
       .dtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16),
       .features = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL |
                   ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL | ATTEST_WITH_BIAS | ATTEST_WITH_MASK |
-                  ATTEST_WITH_STRIDES | ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED};
+                  ATTEST_WITH_SOFTCAP | ATTEST_WITH_ALIBI | ATTEST_WITH_STRIDES |
+                  ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED};
   const attest_problem& problem;
 
   using Tensors = attest::Softmax<attest::Any>;
@@ -103,15 +104,22 @@ struct NaiveBackward {
     for (size_t d = 0; d < sum.size(); ++d) sum[d] += weight * row[d];
   }
 
+  /// The derivative of the logit by the scaled score, from q.k.
+  static float slope(const attest_softmax_params& p, float score) {
+    if (p.softcap <= 0) return 1;
+    const float capped = std::tanh(p.softmax_scale * score / p.softcap);
+    return 1 - capped * capped;
+  }
+
   /// False: the pair is hidden, and nothing of it may be used.
   static bool weigh(const Tensors& a, const Sequence& s, int64_t b, int64_t h, int64_t i, int64_t j,
                     Weights& weights) {
     const int64_t query = h * a.p.seq_len_q + i, key = a.kv_head(h) * a.p.seq_len_kv + j;
-    const float logit = a.logit(
-        dot(s.q + query * a.p.head_dim, s.k + key * a.p.head_dim, a.p.head_dim), b, h, i, j);
+    const float score = dot(s.q + query * a.p.head_dim, s.k + key * a.p.head_dim, a.p.head_dim),
+                logit = a.logit(score, b, h, i, j);
     if (logit == -std::numeric_limits<float>::infinity()) return false;
     weights.p = std::exp(logit - a.lse(b, h, i));
-    weights.ds = weights.p *
+    weights.ds = slope(a.p, score) * weights.p *
                  (dot(s.d_o + query * a.p.head_dim_v, s.v + key * a.p.head_dim_v, a.p.head_dim_v) -
                   s.delta[query]);
     return true;

@@ -233,14 +233,14 @@ enum {
 // K, V, DO and of O and LSE as they are given (Dao et al., "FlashAttention", NeurIPS 2022,
 // algorithm 4):
 //
-//   p = exp(logit - lse), delta = do.o, ds = p (do.v - delta)
+//   p = exp(logit - lse), delta = do.o, ds = p (do.v - delta) c
 //   dq = softmax_scale * sum over keys of ds k
 //   dk = softmax_scale * sum over queries of ds q, dv = sum over queries of p do
 //
-// The sums run over the pairs that are seen, and dk and dv of a key head over all query heads that
-// read it. A query that sees no key has dq = 0, and a key that no query sees has dk = dv = 0. What
-// is hidden never leaks, NaN and Inf included. Dense problems with a band, BIAS and MASK are judged
-// in f32, f16 and bf16; DBIAS and all else is not judged yet.
+// c is 1, or 1 - tanh(softmax_scale q.k / softcap)^2. The sums run over the pairs that are seen; dk
+// and dv sum over all query heads of a key head. A query that sees no key has dq = 0, a key that no
+// query sees dk = dv = 0. Nothing hidden leaks, not even NaN. Dense problems with a band, softcap,
+// ALIBI_SLOPES, BIAS and MASK are judged in f32, f16 and bf16; DBIAS and all else is not yet.
 #define ATTEST_WITH_DBIAS ATTEST_OWN_BIT(0)  // of ATTEST_SOFTMAX_BACKWARD
 enum { ATTEST_TOP_LEFT = 0, ATTEST_BOTTOM_RIGHT = 1 };
 // Of the keys that share the top_k-th largest logit, those count that come first, so that top_k

@@ -12,8 +12,8 @@ namespace honest {
 
 constexpr uint64_t kBackwardFeatures =
     ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW |
-    ATTEST_WITH_DIAGONAL | ATTEST_WITH_BIAS | ATTEST_WITH_MASK | ATTEST_WITH_STRIDES |
-    ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED;
+    ATTEST_WITH_DIAGONAL | ATTEST_WITH_SOFTCAP | ATTEST_WITH_ALIBI | ATTEST_WITH_BIAS |
+    ATTEST_WITH_MASK | ATTEST_WITH_STRIDES | ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED;
 
 /// What a kernel rounds to, by the stages of the gradients; and what it would declare.
 struct GradientArithmetic {
@@ -142,11 +142,22 @@ class BackwardKernel {
     }
   }
 
-  float logit(float dot, int64_t b, int64_t h, int64_t i, int64_t j) const {
-    const float term = a_.pair_term(b, h, i, j);
-    if (term == kHidden) return kHidden;
+  /// The logit, -inf if the pair is hidden, and its derivative by the scaled score. Whoever
+  /// computes the forward pass again has tanh at hand; others take it from the capped score that
+  /// they kept.
+  struct Logit {
+    float value, slope;
+  };
+  Logit logit(float dot, int64_t b, int64_t h, int64_t i, int64_t j) const {
+    const float term = a_.pair_term(b, h, i, j), cap = a_.p.softcap;
+    if (term == kHidden) return {kHidden, 0};
     const int32_t dtype = m_.computes.score;
-    return kept(kept(a_.p.softmax_scale * kept(dot, dtype), dtype) + term, dtype);
+    const float score = kept(a_.p.softmax_scale * kept(dot, dtype), dtype);
+    if (cap <= 0) return {kept(score + term, dtype), 1};
+    float tanh = std::tanh(score / cap);
+    const float capped = kept(cap * tanh, dtype);
+    if (m_.forward == Forward::kGiven) tanh = capped / cap;
+    return {kept(capped + term, dtype), 1 - tanh * tanh};
   }
 
   /// What all pairs of one query have in common.
@@ -173,7 +184,10 @@ class BackwardKernel {
         score += static_cast<double>(x_.q[d]) * static_cast<double>(x_.k[j * p.head_dim + d]);
       for (int64_t d = 0; d < p.head_dim_v; ++d)
         gradient += double(x_.d_o[d]) * double(x_.v[j * p.head_dim_v + d]);
-      const double weight = std::exp(double(p.softmax_scale) * score + double(term) - given);
+      score *= static_cast<double>(p.softmax_scale);
+      const auto cap = static_cast<double>(p.softcap);
+      if (cap > 0) score = cap * std::tanh(score / cap);
+      const double weight = std::exp(score + static_cast<double>(term) - given);
       total += weight, sum += weight * gradient;
     }
     return {given + std::log(total), kept(static_cast<float>(sum / total), dtype)};
@@ -199,15 +213,15 @@ class BackwardKernel {
     const attest_softmax_params& p = a_.p;
     const GradientArithmetic& c = m_.computes;
     const float *const k = x_.k + j * p.head_dim, *const v = x_.v + j * p.head_dim_v;
-    const float logit = this->logit(dot(x_.q, k, p.head_dim), b, h, i, j);
-    if (logit == kHidden) return;
-    float weight = static_cast<float>(double(logit) - known.lse);
+    const Logit logit = this->logit(dot(x_.q, k, p.head_dim), b, h, i, j);
+    if (logit.value == kHidden) return;
+    float weight = static_cast<float>(double(logit.value) - known.lse);
     Arithmetic of_exp = kFloat;
     of_exp.exp_error = c.exp_error;
     exponentials(&weight, 1, 0, of_exp);
     keep(&weight, 1, c.probability);
     const float gradient = kept(dot(x_.d_o, v, p.head_dim_v), c.score),
-                ds = kept(weight * (gradient - known.delta), c.product);
+                ds = kept(weight * (gradient - known.delta) * logit.slope, c.product);
     keep(&weight, 1, c.product);
     add(ds, k, p.head_dim, x_.dq_tile);
     add(ds, x_.q, p.head_dim, x_.dk_tile + j * p.head_dim);

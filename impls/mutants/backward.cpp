@@ -39,6 +39,10 @@ enum class Bug {
   kGradientCut,
   kThirdSequence,
   kFourthHead,
+  kCapSlopeForgotten,
+  kCapSlopeUnscaled,
+  kSlopeOfNextHead,
+  kDistanceSigned,
   kCount
 };
 
@@ -72,6 +76,10 @@ constexpr Description kDescriptions[] = {
     {"backward_gradient_cut", "elements of dO beyond 10 are cut to it"},
     {"backward_third_sequence", "the last key is lost from the third sequence of a batch on"},
     {"backward_fourth_head", "the last key is lost from the fourth key head on"},
+    {"backward_cap_slope_forgotten", "ds has no factor 1 - tanh^2 of the softcap"},
+    {"backward_cap_slope_unscaled", "1 - tanh^2 is that of q.k, without softmax_scale"},
+    {"backward_slope_of_next_head", "ALiBi has the slope of the next head"},
+    {"backward_distance_signed", "ALiBi's distance has a sign"},
 };
 constexpr size_t kBugs = sizeof kDescriptions / sizeof *kDescriptions;
 static_assert(kBugs == static_cast<size_t>(Bug::kCount));
@@ -152,7 +160,20 @@ class Gradients {
     if (is(Bug::kBiasOfNextKey) && a_.bias && logit != kHidden)
       logit += static_cast<float>(a_.bias(b, h, i, (j + 1) % a_.p.seq_len_kv)) -
                static_cast<float>(a_.bias(b, h, i, j));
+    if (!a_.alibi_slopes || logit == kHidden) return logit;
+    const auto away = static_cast<float>(a_.diagonal(b, i) - j);
+    const float slope = a_.alibi_slopes(b, h);
+    if (is(Bug::kSlopeOfNextHead))
+      logit += (slope - a_.alibi_slopes(b, (h + 1) % a_.p.num_heads)) * std::fabs(away);
+    if (is(Bug::kDistanceSigned)) logit += slope * (std::fabs(away) - away);
     return logit;
+  }
+  /// The derivative of the logit by the scaled score.
+  float slope_of(float dot) const {
+    if (a_.p.softcap <= 0 || is(Bug::kCapSlopeForgotten)) return 1;
+    const float score = is(Bug::kCapSlopeUnscaled) ? dot : a_.p.softmax_scale * dot,
+                capped = std::tanh(score / a_.p.softcap);
+    return 1 - capped * capped;
   }
   /// Whether the pairs of a key are left out.
   bool loses(int64_t b, int64_t kv_head, int64_t j) const {
@@ -181,7 +202,7 @@ class Gradients {
                          : unmasked || unbanded ? p.softmax_scale * dot
                                                 : kHidden;
       float weight = seen == kHidden ? 0 : std::exp(seen - lse),
-            ds = logit == kHidden ? 0 * gradient : weight * (gradient - of_row);
+            ds = logit == kHidden ? 0 * gradient : slope_of(dot) * weight * (gradient - of_row);
       if (is(Bug::kProductF16))
         weight = mutants::rounded(weight, 11), ds = mutants::rounded(ds, 11);
       if (is(Bug::kDvUnnormalised)) weight = std::exp(seen);
@@ -220,7 +241,8 @@ struct Backward {
       .dtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16),
       .features = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL |
                   ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL | ATTEST_WITH_BIAS | ATTEST_WITH_MASK |
-                  ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED};
+                  ATTEST_WITH_SOFTCAP | ATTEST_WITH_ALIBI | ATTEST_WITH_STRIDES |
+                  ATTEST_WITH_UNALIGNED};
   const attest_problem& problem;
 
   static const char* query(const attest_problem& problem, attest_support& support) {

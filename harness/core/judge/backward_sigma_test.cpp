@@ -42,7 +42,15 @@ TEST(BackwardSigma, HonestKernelsPass) {
        .head_dim_v = 24,
        .bias = {1, 2, 12, 70},
        .mask = {2, 1, 1, 70}},
-      {.num_heads = 2, .num_kv_heads = 1, .seq_len_q = 1, .seq_len_kv = 90, .head_dim = 32}};
+      {.num_heads = 2, .num_kv_heads = 1, .seq_len_q = 1, .seq_len_kv = 90, .head_dim = 32},
+      {.num_heads = 2,
+       .num_kv_heads = 1,
+       .seq_len_q = 30,
+       .seq_len_kv = 41,
+       .head_dim = 16,
+       .softmax_scale = 0.7f,
+       .softcap = 1.3f},
+      {.num_heads = 2, .seq_len_q = 24, .seq_len_kv = 50, .slopes = {1, 2}}};
   const BackwardArithmetic declared[] = {
       {},
       {.product = kHalf},
@@ -99,6 +107,8 @@ TEST(BackwardSigma, HonestKernelsPassOnRandomProblems) {
     if (below(4) == 0) shape.window_left = one_of({0, 5, 20});
     if (below(2) == 0) shape.diagonal = ATTEST_BOTTOM_RIGHT;
     if (below(4) == 0) shape.softmax_scale = 0.5f;
+    if (below(4) == 0) shape.softcap = 0.7f * float(one_of({1, 3, 20}));
+    if (below(4) == 0) shape.slopes = {1, shape.num_heads};
     if (below(4) == 0) shape.mask = {1, 1, shape.seq_len_q, shape.seq_len_kv};
     if (below(4) == 0) shape.bias = {1, shape.num_heads, 1, shape.seq_len_kv};
     const auto dtype = DType(one_of({ATTEST_F32, ATTEST_F32, ATTEST_F16, ATTEST_BF16}));

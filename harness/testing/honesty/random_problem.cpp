@@ -298,12 +298,14 @@ class BackwardMaker : Maker {
     p.seq_len_kv = tokens();
     if (d_.chance(15))
       p.softmax_scale = float(d_.spread(0.02, 0.5)) * (d_.chance(10) ? -1.0f : 1.0f);
+    if (d_.chance(20)) p.softcap = float(d_.spread(0.5, 50));
     set_band(p);
     bound(p, false, [&p] {
       return visible_pairs(p) * double(p.batch * p.num_heads) * 2 *
              double(3 * p.head_dim + 2 * p.head_dim_v);
     });
-    for (const int32_t role : {int32_t(ATTEST_BIAS), int32_t(ATTEST_MASK)})
+    for (const int32_t role :
+         {int32_t(ATTEST_BIAS), int32_t(ATTEST_MASK), int32_t(ATTEST_ALIBI_SLOPES)})
       if (d_.chance(20)) note(problem, role);
     softmax_backward_operation().complete(problem);
     place(problem);

@@ -14,13 +14,18 @@
 namespace attest::testing {
 namespace {
 
-/// Where a bug is one: in a band of grouped heads, or under a mask of pairs.
+/// Where a bug is one: in a band of grouped heads, under a mask or a bias of pairs, a softcap or
+/// slopes.
 constexpr const char *kBand = "num_heads=4 num_kv_heads=2 head_dim=24 causal=bottom_right",
                      *kMask = "num_heads=2 head_dim=24 mask",
-                     *kBias = "num_heads=2 head_dim=24 bias";
+                     *kBias = "num_heads=2 head_dim=24 bias",
+                     *kSoftcap = "num_heads=2 head_dim=24 softcap=2",
+                     *kAlibi = "num_heads=2 head_dim=24 alibi_slopes";
 
 const char* features_of(const std::string& bug) {
   if (bug == "backward_bias_of_next_key") return kBias;
+  if (bug.starts_with("backward_cap_")) return kSoftcap;
+  if (bug == "backward_slope_of_next_head" || bug == "backward_distance_signed") return kAlibi;
   return bug == "backward_mask_ignored_in_dv" || bug == "backward_hidden_leaks" ? kMask : kBand;
 }
 
@@ -51,7 +56,7 @@ void try_bugs(const std::string& dtype, const std::string& tokens) {
   options.relations = core::RelationChoice::kNone;
   core::Rates rates;
   int caught = 0, healthy = 0;
-  for (const char* features : {kBand, kMask, kBias}) {
+  for (const char* features : {kBand, kMask, kBias, kSoftcap, kAlibi}) {
     const core::Problem problem =
         core::parse_problem("softmax_backward dtype=" + dtype + " " + tokens + " " + features);
     core::CaseRunner runner(problem, core::print_problem(problem), {"", "case", "random", ""},
@@ -69,8 +74,8 @@ void try_bugs(const std::string& dtype, const std::string& tokens) {
       ++(is_healthy ? healthy : caught);
     }
   }
-  EXPECT_EQ(healthy, 3);
-  EXPECT_EQ(caught, dtype == "f32" ? 20 : 17);
+  EXPECT_EQ(healthy, 5);
+  EXPECT_EQ(caught, dtype == "f32" ? 24 : 21);
 }
 
 TEST(BackwardBugs, NeverPassAt61Keys) {

@@ -30,6 +30,7 @@ constexpr Role kBackwardRoles[] = {
     {ATTEST_DV, "dv", ATTEST_WRITE, true, ATTEST_NONE},
     {ATTEST_BIAS, "bias", ATTEST_READ, false, ATTEST_NONE},
     {ATTEST_MASK, "mask", ATTEST_READ, false, ATTEST_BOOL},
+    {ATTEST_ALIBI_SLOPES, "alibi_slopes", ATTEST_READ, false, ATTEST_F32},
     // attest.h has all that follow, too; check() refuses them.
     {ATTEST_DBIAS, "dbias", ATTEST_WRITE, false, ATTEST_NONE},
     {ATTEST_CU_SEQLENS_Q, "cu_seqlens_q", ATTEST_READ, false, ATTEST_I32},
@@ -39,7 +40,6 @@ constexpr Role kBackwardRoles[] = {
     {ATTEST_PAGE_TABLE, "page_table", ATTEST_READ, false, ATTEST_I32},
     {ATTEST_ORDER, "order", ATTEST_READ, false, ATTEST_I32},
     {ATTEST_REL_BIAS, "rel_bias", ATTEST_READ, false, ATTEST_NONE},
-    {ATTEST_ALIBI_SLOPES, "alibi_slopes", ATTEST_READ, false, ATTEST_F32},
     {ATTEST_SINKS, "sinks", ATTEST_READ, false, ATTEST_F32},
     {ATTEST_BLOCK_MASK, "block_mask", ATTEST_READ, false, ATTEST_BOOL},
 };
@@ -91,7 +91,6 @@ class SoftmaxBackwardOperation final : public Operation {
   void check(const Problem& problem) const override {
     const auto& p = problem.as<BackwardParams>();
     for (const Role& role : not_judged_roles()) refuse_if(problem.has(role.index), role.name);
-    refuse_if(p.softcap != 0, "softcap");
     refuse_if(p.page_size != 0, "page_size");
     refuse_if(p.patch_size != 0, "patch_size");
     refuse_if(p.grid_height != 0, "grid_height");

@@ -1,7 +1,8 @@
 // The gradients of softmax attention: dQ, dK and dV of the sum of dO * O, from Q, K, V, O, LSE and
 // dO. README.md beside this file says what is judged and how.
 //
-//   p = exp(logit - lse), delta = do.o, ds = p (do.v - delta)
+//   p = exp(logit - lse), delta = do.o, ds = p (do.v - delta) c
+//   c = 1 - tanh(scaled score / softcap)^2, or 1 without a softcap
 //   dq = softmax_scale * sum over keys of ds k
 //   dk = softmax_scale * sum over queries of ds q, dv = sum over queries of p do
 //

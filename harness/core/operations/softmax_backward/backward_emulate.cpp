@@ -69,11 +69,20 @@ class BackwardEmulator {
     return sum;
   }
 
-  double logit(Query at, int64_t j, double term) const {
+  struct Logit {
+    double value, slope;
+  };
+  // The slope is that of the capped score as it is kept, or of the score before it.
+  Logit logit(Query at, int64_t j, double term) const {
     const double scaled =
         kept(double(p_.softmax_scale) * kept(dot(rows_.q(at), rows_.k(j), p_.head_dim), a_.score),
              a_.score);
-    return kept(scaled + term, a_.score);
+    const auto cap = double(p_.softcap);
+    if (cap <= 0) return {kept(scaled + term, a_.score), 1};
+    double t = narrowed(std::tanh(narrowed(scaled / cap, a_.score)), a_.score);
+    const double capped = kept(cap * t, a_.score);
+    if (!backwards_) t = narrowed(capped / cap, a_.score);
+    return {kept(capped + term, a_.score), narrowed(1 - narrowed(t * t, a_.score), a_.score)};
   }
 
   struct Known {
@@ -95,7 +104,9 @@ class BackwardEmulator {
       double score = 0, gradient = 0;
       for (int64_t c = 0; c < p_.head_dim; ++c) score += rows_.q(at)[c] * rows_.k(j)[c];
       for (int64_t c = 0; c < p_.head_dim_v; ++c) gradient += rows_.d_o(at)[c] * rows_.v(j)[c];
-      const double p = std::exp(double(p_.softmax_scale) * score + term - of.lse);
+      score *= double(p_.softmax_scale);
+      if (p_.softcap > 0) score = double(p_.softcap) * std::tanh(score / double(p_.softcap));
+      const double p = std::exp(score + term - of.lse);
       total += p, delta += p * gradient;
     }
     for (int64_t c = 0; c < p_.head_dim_v; ++c) {
@@ -121,11 +132,13 @@ class BackwardEmulator {
 
   Weights weights(Query at, int64_t j, double term) {
     const Known known = this->known(at);
-    const double p = kept(std::exp(narrowed(logit(at, j, term) - known.lse, a_.probability)) *
+    const Logit logit = this->logit(at, j, term);
+    const double p = kept(std::exp(narrowed(logit.value - known.lse, a_.probability)) *
                               (1 + (backwards_ ? -a_.exp_error : a_.exp_error)),
                           a_.probability);
     const double gradient = kept(dot(rows_.d_o(at), rows_.v(j), p_.head_dim_v), a_.score);
-    const double ds = narrowed(p * narrowed(gradient - known.delta, a_.score), a_.score);
+    double ds = narrowed(p * narrowed(gradient - known.delta, a_.score), a_.score);
+    if (p_.softcap > 0) ds = narrowed(ds * logit.slope, a_.score);
     return {kept(p, a_.product), kept(ds, a_.product)};
   }
 

@@ -149,7 +149,8 @@ void write_forward(const Problem& problem, const Tensors& tensors) {
             double dot = 0;
             for (int64_t d = 0; d < p.head_dim; ++d)
               dot += q[size_t(i * p.head_dim + d)] * k[size_t(j * p.head_dim + d)];
-            logits[size_t(j)] = double(p.softmax_scale) * dot;
+            const double score = double(p.softmax_scale) * dot, cap = double(p.softcap);
+            logits[size_t(j)] = cap > 0 ? cap * portable_tanh(score / cap) : score;
           }
           if (geometry.pair_terms() && keys.size() > 0)
             geometry.add_pair_terms(b, h, i, keys, logits.data() + keys.begin);

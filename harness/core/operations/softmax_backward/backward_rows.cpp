@@ -67,6 +67,7 @@ PairErrors::PairErrors(const Problem& problem, const BackwardArithmetic& declare
     : arithmetic(declared),
       model_(logit_model(problem, declared)),
       width_v_(problem.as<Params>().head_dim_v),
+      softcap_(double(problem.as<Params>().softcap)),
       u_score_(unit_roundoff(declared.score)),
       eta_score_(smallest_step(declared, declared.score)),
       u_probability_(unit_roundoff(declared.probability)),
@@ -80,13 +81,31 @@ PairErrors::PairErrors(const Problem& problem, const BackwardArithmetic& declare
       lost_operand_(declared.has(ATTEST_FLUSHES_SUBNORMALS) ? smallest_normal(declared.product)
                                                             : eta_product_) {}
 
-double PairErrors::logit(double dot, double magnitude, double logit, double lse) const {
-  const double square = model_.staged_square(dot * dot, dot * dot + logit * logit);
-  double variance = squared(Term::kScore) * model_.score_variance(square, magnitude);
-  variance = exponential(variance);
-  const double argument = kStep * (logit - lse);
-  return variance + squared(Term::kArgument) * 2 * argument * argument / 3 +
-         squared(Term::kProbability) * u_probability_ * u_probability_;
+// What errs before the softcap moves the slope, too: by -2 tanh / softcap times as much as the
+// capped score. What errs after it does not.
+void PairErrors::set_score_errors(const Score& score, double lse, Pair& pair) const {
+  const bool is_capped = softcap_ > 0;
+  const double slope = score.slope, dot = slope * score.scaled,
+               kept = dot * dot + (is_capped ? score.capped * score.capped : 0);
+  const double before =
+      squared(Term::kScore) *
+      model_.score_variance(model_.staged_square(dot * dot, kept), slope * score.magnitude);
+  const double after =
+                   squared(Term::kScore) * model_.u_s * model_.u_s / 3 * score.logit * score.logit,
+               grown = exponential(before + after),
+               growth = before + after > 0 ? grown / (before + after) : 1;
+  const double argument = kStep * (score.logit - lse),
+               of_p = squared(Term::kArgument) * 2 * argument * argument / 3 +
+                      squared(Term::kProbability) * u_probability_ * u_probability_;
+  pair.logit = grown + of_p;
+  const double bend = is_capped ? slope - factor(Term::kCap) * 2 * score.tanh / softcap_ : 1,
+               square = factor(Term::kCap) * 2 * kStep * score.tanh * score.tanh;
+  pair.bent = growth * (bend * bend * before + slope * slope * after) + slope * slope * of_p +
+              square * square;
+  if (!model_.is_at_cap(slope)) return;
+  // One number for all rows, so that its bound counts, not its deviation.
+  pair.at_cap = std::copysign(factor(Term::kAtCap) * model_.cap_error, score.tanh);
+  pair.bent_at_cap = bend * pair.at_cap;
 }
 
 // exp is not linear where coarse scores, or a large lse, err by much: of three deviations a third
@@ -116,9 +135,8 @@ double PairErrors::lse(double lse) const {
 }
 
 // The errors that both sums have: those of p, and of the weight's own rounding.
-Addend PairErrors::rounded(double weight, const Pair& pair) const {
-  Addend addend{.weight = weight};
-  addend.shared = std::copysign(std::sqrt(pair.logit), weight) * std::fabs(weight);
+Addend PairErrors::rounded(double weight, double deviation, const Pair& pair) const {
+  Addend addend{.weight = weight, .shared = deviation};
   const double eta = factor(Term::kSmallProduct) * eta_product_;
   addend.own =
       squared(Term::kProduct) * (u_product_ * u_product_ / 3 + kStep * kStep) * weight * weight +
@@ -135,7 +153,8 @@ Addend PairErrors::rounded(double weight, const Pair& pair) const {
 }
 
 Addend PairErrors::of_probability(const Pair& pair, double lse_variance) const {
-  Addend addend = rounded(pair.p, pair);
+  Addend addend = rounded(pair.p, pair.p * std::sqrt(pair.logit), pair);
+  addend.at_cap = pair.p * pair.at_cap;
   const double eta = factor(Term::kProbability) * eta_probability_;
   addend.own += pair.p * pair.p * lse_variance + eta * eta;
   return addend;
@@ -143,27 +162,31 @@ Addend PairErrors::of_probability(const Pair& pair, double lse_variance) const {
 
 Addend PairErrors::of_gradient(const Pair& pair, double delta_variance, double lse_variance,
                                bool own_row) const {
-  Addend addend = rounded(pair.ds, pair);
+  Addend addend = rounded(pair.ds, pair.unbent * std::sqrt(pair.bent), pair);
+  addend.at_cap = pair.unbent * pair.bent_at_cap;
+  const double p = pair.p * pair.slope;
   const double slope = pair.p > 0 ? pair.ds / pair.p : 0,
                eta = factor(Term::kProbability) * eta_probability_ * slope;
-  addend.own += pair.p * pair.p * pair.gradient + eta * eta;
+  addend.own += p * p * pair.gradient + eta * eta;
   if (own_row)
-    addend.own += pair.p * pair.p * delta_variance + pair.ds * pair.ds * lse_variance;
+    addend.own += p * p * delta_variance + pair.ds * pair.ds * lse_variance;
   else
-    addend.common = pair.p;
+    addend.common = p;
   return addend;
 }
 
 GradientSum::GradientSum(int64_t width) : width_(size_t(width)) {
-  for (auto* row : {&sum_, &variance_, &squares_, &reach_, &group_, &common_, &lost_, &one_way_})
+  for (auto* row :
+       {&sum_, &variance_, &squares_, &reach_, &group_, &common_, &lost_, &one_way_, &at_cap_})
     row->resize(width_);
 }
 
 void GradientSum::clear() {
-  for (auto* row : {&sum_, &variance_, &squares_, &reach_, &group_, &common_, &lost_, &one_way_})
+  for (auto* row :
+       {&sum_, &variance_, &squares_, &reach_, &group_, &common_, &lost_, &one_way_, &at_cap_})
     std::fill(row->begin(), row->end(), 0.0);
   addends_ = 0;
-  has_lost_ = has_one_way_ = has_common_ = false;
+  has_lost_ = has_one_way_ = has_common_ = has_at_cap_ = false;
 }
 
 void GradientSum::add(const Addend& addend, const double* row, bool is_alone, bool ends) {
@@ -190,6 +213,10 @@ void GradientSum::add(const Addend& addend, const double* row, bool is_alone, bo
   if (addend.one_way != 0) {
     has_one_way_ = true;
     for (size_t c = 0; c < width_; ++c) one_way_[c] += addend.one_way * std::fabs(row[c]);
+  }
+  if (addend.at_cap != 0) {
+    has_at_cap_ = true;
+    for (size_t c = 0; c < width_; ++c) at_cap_[c] += addend.at_cap * row[c];
   }
   if (is_alone) return;
   for (size_t c = 0; c < width_; ++c) group_[c] += equal * row[c];
@@ -218,6 +245,7 @@ void GradientSum::finish(const BackwardArithmetic& arithmetic, DType output, dou
                       chain * small * small + one_way * one_way * reach_[c] * reach_[c];
     if (has_common_) variance += common * common_[c] * common_[c];
     if (has_lost_) variance += lost_[c] * lost_[c];
+    if (has_at_cap_) variance += at_cap_[c] * at_cap_[c];
     if (has_one_way_) variance += one_way_[c] * one_way_[c];
     const double x = value[c] = scale * sum_[c];
     variance = scale * scale * variance + (relative + kStep * kStep) * x * x +
@@ -290,15 +318,29 @@ double HeadRows::delta_variance(const PairErrors& errors, Query at) const {
 std::optional<Pair> HeadRows::pair(const PairErrors& errors, Query at, int64_t j,
                                    double term) const {
   if (term == kHidden) return {};
-  const Dot product = dot(q(at), k(j), p_.head_dim), gradient = dot(d_o(at), v(j), p_.head_dim_v);
-  const auto scale = double(p_.softmax_scale);
-  const double logit = scale * product.sum + term;
+  const Dot gradient = dot(d_o(at), v(j), p_.head_dim_v);
+  const Score score = this->score(at, j, term);
   Pair made;
-  made.p = std::exp(logit - lse(at));
-  made.ds = made.p * (gradient.sum - delta(at));
-  made.logit =
-      errors.logit(scale * product.sum, std::fabs(scale) * product.magnitude, logit, lse(at));
+  made.p = std::exp(score.logit - lse(at));
+  made.slope = score.slope;
+  made.unbent = made.p * (gradient.sum - delta(at));
+  made.ds = made.unbent * made.slope;
+  errors.set_score_errors(score, lse(at), made);
   made.gradient = errors.product(gradient.sum, gradient.magnitude, p_.head_dim_v);
+  return made;
+}
+
+Score HeadRows::score(Query at, int64_t j, double term) const {
+  const Dot product = dot(q(at), k(j), p_.head_dim);
+  const auto scale = double(p_.softmax_scale), cap = double(p_.softcap);
+  Score made{.scaled = scale * product.sum, .magnitude = std::fabs(scale) * product.magnitude};
+  made.capped = made.scaled;
+  if (cap > 0) {
+    made.tanh = std::tanh(made.scaled / cap);
+    made.capped = cap * made.tanh;
+    made.slope = 1 - made.tanh * made.tanh;
+  }
+  made.logit = made.capped + term;
   return made;
 }
 

@@ -27,20 +27,32 @@ struct GroupedOrder {
   int64_t distinct = 0;
 };
 
+/// The score of one pair. `slope`: the derivative of the logit by the scaled product.
+struct Score {
+  double scaled = 0, magnitude = 0;  // softmax_scale q.k, and the sum of its addends' magnitudes
+  double tanh = 0, capped = 0, slope = 1;  // under a softcap: tanh, softcap tanh, 1 - tanh^2
+  double logit = 0;
+};
+
 /// What one pair of a query and a key has, and the variances of its errors.
 struct Pair {
-  double p = 0, ds = 0;
-  double logit = 0;     // variance of p / p that equal keys, or equal queries, share
-  double gradient = 0;  // variance of do.v
+  double p = 0, slope = 1;
+  double unbent = 0, ds = 0;  // p (do.v - delta), and that times the slope
+  // Variances that equal keys, or equal queries, share: of the logit and so of p, relative; of p
+  // times the slope, as a share of p
+  double logit = 0, bent = 0;
+  double at_cap = 0, bent_at_cap = 0;  // the same: deviations that all pairs at the softcap share
+  double gradient = 0;                 // variance of do.v
 };
 
 /// What a sum over pairs adds: `weight` times a row. `shared`: a deviation that equal rows may have
 /// in common, with the sign of the weight, or each for itself, where a bias or an lse differs;
 /// `own`: a variance; `common`: the factor of an error that all pairs of the sum have in common;
+/// `at_cap`: a deviation that all pairs at the softcap have in common;
 /// `lost`: the part of the weight that may become 0; `one_way`: a bound of an error that may have
 /// one sign in all pairs. All but `own` are times the row.
 struct Addend {
-  double weight = 0, shared = 0, own = 0, common = 0, lost = 0, one_way = 0;
+  double weight = 0, shared = 0, own = 0, common = 0, lost = 0, one_way = 0, at_cap = 0;
 };
 
 /// The variances that depend on the declared arithmetic.
@@ -48,9 +60,8 @@ class PairErrors {
  public:
   PairErrors(const Problem& problem, const BackwardArithmetic& arithmetic);
 
-  /// Of the logit, relative to p: from the scaled product, the sum of the magnitudes of its
-  /// addends, the logit and the lse.
-  double logit(double dot, double magnitude, double logit, double lse) const;
+  /// Writes Pair::logit, bent, at_cap and bent_at_cap.
+  void set_score_errors(const Score& score, double lse, Pair& pair) const;
   /// Of a product of `width` channels whose addends' magnitudes sum to `magnitude`.
   double product(double dot, double magnitude, int64_t width) const;
   /// Of delta. `rounded_o`: the sum of (do times half an ulp of o)^2 / 3.
@@ -67,10 +78,11 @@ class PairErrors {
 
  private:
   static double exponential(double variance);
-  Addend rounded(double weight, const Pair& pair) const;
+  Addend rounded(double weight, double deviation, const Pair& pair) const;
 
   SigmaModel model_;
   int64_t width_v_;
+  double softcap_;
   double u_score_, eta_score_, u_probability_, eta_probability_, u_product_, eta_product_;
   double lost_p_, lost_operand_;  // what is smaller becomes 0
 };
@@ -93,9 +105,9 @@ class GradientSum {
  private:
   size_t width_;
   int64_t addends_ = 0;
-  bool has_lost_ = false, has_one_way_ = false, has_common_ = false;
+  bool has_lost_ = false, has_one_way_ = false, has_common_ = false, has_at_cap_ = false;
   // [width_] each
-  std::vector<double> sum_, variance_, squares_, reach_, group_, common_, lost_, one_way_;
+  std::vector<double> sum_, variance_, squares_, reach_, group_, common_, lost_, one_way_, at_cap_;
 };
 
 /// A query: head `h` of the group that reads the key head, position i.
@@ -132,6 +144,7 @@ class HeadRows {
   double pair_term(Query at, int64_t j) const;
 
  private:
+  Score score(Query at, int64_t j, double term) const;
   int64_t row(Query at) const { return at.h * p_.seq_len_q + at.i; }
 
   const Problem& problem_;

@@ -12,6 +12,8 @@ enum class Term {
   kArgument,      // logit - lse, and its product with log2(e)
   kProbability,   // p, relative; half a subnormal of its dtype besides
   kExp,           // the declared error of exp: of one sign, perhaps, in all pairs
+  kCap,           // 1 - tanh^2 of a score under a softcap
+  kAtCap,         // coarse scores at the softcap share the rounding of the cap
   kDot,           // do.v
   kDelta,         // do.o
   kGivenO,        // O as it is given is rounded; a kernel may know it better

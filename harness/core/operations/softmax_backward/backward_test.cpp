@@ -44,6 +44,10 @@ struct Forward {
     if (c.tensors[ATTEST_MASK] && element(ATTEST_MASK, b, h, i, j) == 0) return false;
     return !c.tensors[ATTEST_BIAS] || !std::isinf(element(ATTEST_BIAS, b, h, i, j));
   }
+  double slope(int64_t b, int64_t h) const {
+    const Tensor& x = c.tensors[ATTEST_ALIBI_SLOPES];
+    return load(x.data, ATTEST_F32, b * x.spec.stride[0] + h * x.spec.stride[1]);
+  }
   double element(int32_t role, int64_t b, int64_t h, int64_t i, int64_t j) const {
     const Tensor& x = c.tensors[size_t(role)];
     const int64_t* stride = x.spec.stride;
@@ -70,6 +74,12 @@ struct Forward {
           Real score = 0;
           for (int64_t d = 0; d < p.head_dim; ++d) score += q[d] * k[d];
           score *= Real(p.softmax_scale);
+          if (p.softcap > 0) score = Real(p.softcap) * std::tanh(score / Real(p.softcap));
+          if (c.tensors[ATTEST_ALIBI_SLOPES]) {
+            const int64_t diagonal =
+                i + (p.diagonal == ATTEST_BOTTOM_RIGHT ? p.seq_len_kv - p.seq_len_q : 0);
+            score -= Real(slope(b, h)) * Real(std::abs(diagonal - j));
+          }
           if (c.tensors[ATTEST_BIAS]) score += Real(element(ATTEST_BIAS, b, h, i, j));
           const Real weight = std::exp(score);
           total += weight;
@@ -128,7 +138,25 @@ const std::vector<Shape> kShapes{
      .head_dim = 3,
      .window_right = 0,
      .diagonal = ATTEST_BOTTOM_RIGHT,
-     .mask = {1, 1, 7, 4}}};
+     .mask = {1, 1, 7, 4}},
+    {.num_heads = 2,
+     .num_kv_heads = 1,
+     .seq_len_q = 6,
+     .seq_len_kv = 8,
+     .head_dim = 3,
+     .softmax_scale = 0.9f,
+     .softcap = 1.5f,
+     .bias = {1, 1, 6, 8}},
+    {.batch = 2,
+     .num_heads = 3,
+     .num_kv_heads = 1,
+     .seq_len_q = 5,
+     .seq_len_kv = 7,
+     .head_dim = 3,
+     .window_right = 0,
+     .diagonal = ATTEST_BOTTOM_RIGHT,
+     .slopes = {2, 3}},
+    {.num_heads = 2, .seq_len_q = 7, .head_dim = 2, .softcap = 0.5f, .slopes = {1, 2}}};
 
 // O and LSE are rounded, and the golden takes them as they are; differences of the forward pass do
 // not. So the two are apart by what sigma counts for that. It counts the dtype of the gradients,
@@ -335,8 +363,9 @@ TEST(Backward, RefusesWhatIsNotJudgedYet) {
   const auto params = [](void (*change)(attest_softmax_params&)) {
     return refused([&](Problem& problem) { change(problem.as<attest_softmax_params>()); });
   };
-  EXPECT_EQ(params([](attest_softmax_params& p) { p.softcap = 5; }),
-            "softcap: softmax_backward with it is not judged yet; leave it out");
+  EXPECT_EQ(params([](attest_softmax_params& p) { p.softcap = 5; }), "");
+  EXPECT_EQ(params([](attest_softmax_params& p) { p.page_size = 5; }),
+            "page_size: softmax_backward with it is not judged yet; leave it out");
   EXPECT_THAT(params([](attest_softmax_params& p) { p.patch_size = 4; }),
               HasSubstr("patch_size: "));
   EXPECT_THAT(params([](attest_softmax_params& p) { p.page_size = 4; }), HasSubstr("page_size: "));
@@ -384,8 +413,9 @@ TEST(Backward, VariantsHaveBandsAndScales) {
   std::vector<std::string> names;
   for (const Variant& variant : softmax_backward_operation().variants(c.problem))
     names.push_back(variant.name);
-  EXPECT_THAT(names, ::testing::IsSupersetOf({"scale", "mask", "window", "window_left"}));
-  EXPECT_THAT(names, ::testing::Not(::testing::Contains("softcap")));
+  EXPECT_THAT(names, ::testing::IsSupersetOf(
+                         {"scale", "mask", "window", "window_left", "softcap", "alibi_slopes"}));
+  EXPECT_THAT(names, ::testing::Not(::testing::Contains("sinks")));
 }
 
 }  // namespace

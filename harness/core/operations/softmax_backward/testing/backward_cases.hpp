@@ -13,7 +13,8 @@ struct BackwardShape {
           head_dim_v = -1;
   int64_t window_left = -1, window_right = -1;  // window_right 0: causal
   int32_t diagonal = ATTEST_TOP_LEFT;
-  float softmax_scale = 0;
+  float softmax_scale = 0, softcap = 0;
+  std::vector<int64_t> slopes = {};                           // dims of ALIBI_SLOPES; empty: none
   std::vector<int64_t> bias = {}, mask = {};                  // dims; empty: none
   DType o_dtype = ATTEST_NONE, gradient_dtype = ATTEST_NONE;  // of dQ, dK and dV; as the others
 };
@@ -30,10 +31,12 @@ struct BackwardCase {
     p.seq_len_q = s.seq_len_q, p.seq_len_kv = s.seq_len_kv;
     p.head_dim = s.head_dim, p.head_dim_v = s.head_dim_v;
     p.window_left = s.window_left, p.window_right = s.window_right, p.diagonal = s.diagonal;
-    p.softmax_scale = s.softmax_scale;
+    p.softmax_scale = s.softmax_scale, p.softcap = s.softcap;
     if (!s.bias.empty()) problem.tensor[ATTEST_BIAS] = dense_tensor(dtype, ATTEST_READ, s.bias);
     if (!s.mask.empty())
       problem.tensor[ATTEST_MASK] = dense_tensor(ATTEST_BOOL, ATTEST_READ, s.mask);
+    if (!s.slopes.empty())
+      problem.tensor[ATTEST_ALIBI_SLOPES] = dense_tensor(ATTEST_F32, ATTEST_READ, s.slopes);
     softmax_backward_operation().complete(problem);
     const auto set = [&](int32_t role, DType of, int32_t access) {
       if (of != ATTEST_NONE)
