@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Makes twenty runs of results, in which flash_cpu is a tenth slower from the twelfth on.
+"""Makes twenty runs of results, in which flash_cpu is a tenth slower from the twelfth on. All times
+come so near to their limits that they can be projected.
 
 usage: history_runs.py RESULTS FOLDER       writes FOLDER/history_01.jsonl ... history_20.jsonl
 """
@@ -19,6 +20,9 @@ def run_of(lines, day):
         elif one["impl"] == "flash_cpu" and "time" in one:
             noise = 1 + 0.001 * (day * 7 % 5)
             one["time"]["median_ns"] = 8e6 * noise * (1.1 if day >= 12 else 1.0)
+        if "roofline" in one:
+            one["roofline"]["least_ns"] = 0.25 * one["time"]["median_ns"]
+            one["roofline"]["share"] = 0.25
         yield json.dumps(one) + "\n"
 
 
