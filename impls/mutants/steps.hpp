@@ -58,6 +58,7 @@ enum class Bug {
   kInfValueCutAtEnd,
   // Finite numbers in BIAS that are taken for -inf, or become it.
   kBiasHides,
+  kBiasTo,
   kMaxFrom,
   kBiasOverflows,
   // The range and roundings of the normaliser.
@@ -453,6 +454,11 @@ constexpr Planted kPlanted[] = {
      Bug::kBiasHides,
      {{{16}, {64}}},
      "a bias below -10000 hides the key",
+     -1e4f},
+    {"bias_to_minus_1e4",
+     Bug::kBiasTo,
+     {{{16}, {64}}},
+     "a finite bias below -10000 is taken for -10000",
      -1e4f},
     {"max_from_minus_32768",
      Bug::kMaxFrom,

@@ -69,6 +69,7 @@ class PairTerms final : public Terms {
     if (bug == Bug::kTermsOfFirstRow) i = i / step_.variant.lanes * step_.variant.lanes;
     const float term = a_.pair_term(b_, h_, i, j);
     if (bug == Bug::kBiasHides && term < step_.planted->limit) return kHidden;
+    if (bug == Bug::kBiasTo && term != kHidden) return std::max(term, step_.planted->limit);
     return bug == Bug::kNanBiasZero && std::isnan(term) ? 0 : term;
   }
 

@@ -160,6 +160,7 @@ const std::map<std::string, Made>& inputs() {
       {"hidden_weigh_one", hidden([](int64_t i, int64_t, int64_t, int64_t) { return i == 1; })},
       {"hidden_max_zero", hidden([](int64_t, int64_t j, int64_t, int64_t) { return j < 0; }, -200)},
       {"bias_hides_from_minus_1e4", biases(-40960, -40960)},
+      {"bias_to_minus_1e4", biases(-40704, -40960)},
       {"max_from_minus_32768", biases(-40960, -40960)},
       {"bias_overflows_in_base_2", biases(std::numeric_limits<float>::lowest(), 0)},
       {"nan_score_dropped", score(kNan)},

@@ -128,8 +128,8 @@ TEST(WrongOutputs, AreLocated) {
 }
 
 bool needs_finite_biases(const std::string& mutant) {
-  return mutant.starts_with("step_bias_hides") || mutant.starts_with("step_max_from_minus") ||
-         mutant.starts_with("step_bias_overflows");
+  return mutant.starts_with("step_bias_hides") || mutant.starts_with("step_bias_to") ||
+         mutant.starts_with("step_max_from_minus") || mutant.starts_with("step_bias_overflows");
 }
 
 // The mutants of steps.so, each once a row of what is expected of it: on the smallest case that

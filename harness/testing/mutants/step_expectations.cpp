@@ -110,6 +110,8 @@ const std::vector<Expected> kHidden = {
 const std::vector<Expected> kFinite = {
     {"step_bias_hides_from_minus_1e4_t16", "pair_bias", 61, "random"},
     {"step_bias_hides_from_minus_1e4_t64", "pair_bias", 61, "random"},
+    {"step_bias_to_minus_1e4_t16", "pair_bias", 61, "random"},
+    {"step_bias_to_minus_1e4_t64", "pair_bias", 61, "random"},
     {"step_max_from_minus_32768_t32", "pair_bias", 61, "random"},
     {"step_max_from_minus_32768_t128", "pair_bias", 61, "random"},
     {"step_bias_overflows_in_base_2_t16", "pair_bias", 61, "random", "f32 bf16"},

@@ -37,6 +37,8 @@
 //     half of the rows, and the rows named, see some keys.
 // finite_bias/only
 //     All keys that a row sees have finite biases of at most -10,000.
+// finite_bias/differ
+//     The same, and two of these biases differ by at least 100.
 // finite_bias/lowest
 //     A row sees keys with the lowest finite bias of its type (f64: of f32), and keys with biases
 //     above -1,000.

@@ -405,6 +405,12 @@ TEST(Events, FiniteBiasesThatHide) {
   EXPECT_THAT(found([](int64_t, int64_t) { return 0.0; }, ATTEST_F32), IsEmpty());
   EXPECT_THAT(found([](int64_t i, int64_t) { return i == 1 ? -10000 : 0.0; }, ATTEST_F32),
               UnorderedElementsAre("finite_bias/only"));
+  const auto in_turn = [](double least) {
+    return [least](int64_t, int64_t j) { return j % 2 == 0 ? least : -10000.0; };
+  };
+  EXPECT_THAT(found(in_turn(-10099), ATTEST_F32), UnorderedElementsAre("finite_bias/only"));
+  EXPECT_THAT(found(in_turn(-10100), ATTEST_F32),
+              UnorderedElementsAre("finite_bias/only", "finite_bias/differ"));
   // Beside one key that has none, -inf and what another type has for its lowest number
   EXPECT_THAT(found([](int64_t, int64_t j) { return j > 0 ? -10000 : 0.0; }, ATTEST_F32),
               IsEmpty());

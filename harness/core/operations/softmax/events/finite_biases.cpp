@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kBiasRows = 512;  // of a head
 constexpr uint64_t kBiasSeed = 0x66696e697465;
-constexpr double kFarBelow = -10000, kOrdinary = -1000;
+constexpr double kFarBelow = -10000, kOrdinary = -1000, kApart = 100;
 
 // The lowest finite number of a type, but no less than float32's: sums may be in float32.
 double lowest_of(DType dtype) {
@@ -22,6 +22,7 @@ double lowest_of(DType dtype) {
 // What a row sees of BIAS.
 struct Seen {
   bool any = false, ordinary = false, lowest = false, only_far_below = true;
+  double least = kInfinity, most = -kInfinity;
   int64_t first_above_lowest = -1;  // position
 };
 
@@ -36,13 +37,18 @@ Seen look_at(const PairTensors& pairs, const PairRow& row, const Tensor& bias,
     seen.only_far_below &= number <= kFarBelow;
     seen.ordinary |= number > kOrdinary;
     seen.lowest |= number == lowest;
+    seen.least = std::min(seen.least, number);
+    seen.most = std::max(seen.most, number);
     if (number != lowest && seen.first_above_lowest < 0) seen.first_above_lowest = j;
   }
   return seen;
 }
 
 void note(const PairRow& row, const Seen& seen, Found& found) {
-  if (seen.any && seen.only_far_below) found.insert("finite_bias/only");
+  if (seen.any && seen.only_far_below) {
+    found.insert("finite_bias/only");
+    if (seen.most - seen.least >= kApart) found.insert("finite_bias/differ");
+  }
   if (!seen.ordinary || !seen.lowest) return;
   found.insert("finite_bias/lowest");
   for (const int64_t tile : kEventTiles) {

@@ -179,6 +179,8 @@ class Catalogue {
       return shape_.most_keys >= least ? "" : fmt::format("no row sees {} keys", least);
     };
     add("finite_bias/only", first_of(none, by_row ? "" : "all rows of a head have one bias"));
+    add("finite_bias/differ",
+        first_of(hides_none, first_of(by_row ? "" : "all rows of a head have one bias", keys(2))));
     add("finite_bias/lowest", first_of(hides_none, first_of(few, keys(by_row ? 4 : 16))));
     const std::string same =
         !by_row && shape_.varies ? "some row sees its first tile alone, with the same biases" : "";

@@ -110,15 +110,17 @@ TEST(EventNames, WhatMasksCanHide) {
 TEST(EventNames, WhoCanHaveFiniteBiases) {
   EXPECT_EQ(why_not(of([](P&) {}), "finite_bias/only"), "there is no bias");
   const Case pairs = of([](P& p) { p.seq_len_q = 50; }, {ATTEST_BIAS});
-  for (const char* event : {"only", "lowest", "16/first"})
+  for (const char* event : {"only", "differ", "lowest", "16/first"})
     EXPECT_EQ(why_not(pairs, std::string("finite_bias/") + event), "") << event;
   EXPECT_EQ(why_not(pairs, "finite_bias/32/first"), "no row sees 64 keys");
   const Case keys = core::testing::broadcast(pairs, ATTEST_BIAS, {2});
   EXPECT_EQ(why_not(keys, "finite_bias/only"), "all rows of a head have one bias");
+  EXPECT_EQ(why_not(keys, "finite_bias/differ"), "all rows of a head have one bias");
   EXPECT_EQ(why_not(keys, "finite_bias/16/first"), "");
   const Case rows = core::testing::broadcast(pairs, ATTEST_BIAS, {3});
   EXPECT_EQ(why_not(rows, "finite_bias/only"), "");
-  EXPECT_EQ(why_not(rows, "finite_bias/lowest"), "bias is one value a row");
+  for (const char* event : {"differ", "lowest"})
+    EXPECT_EQ(why_not(rows, std::string("finite_bias/") + event), "bias is one value a row");
 }
 
 TEST(EventNames, WhoCanSeeNan) {

@@ -9,7 +9,8 @@
 namespace attest::core {
 namespace {
 
-constexpr double kFarBelow = -40960;  // f16 and bf16 hold it; times log2(e), f16 still does
+// f16 and bf16 hold both, and times log2(e), f16 still does.
+constexpr double kFarBelow = -40960, kLessFarBelow = -40704;
 constexpr int64_t kPeriod = 16, kPeriodOfFew = 4, kFewRows = 32;
 constexpr int64_t kLongestRun = 256;  // in a bias of keys
 
@@ -46,6 +47,7 @@ class FiniteBiases {
       const int64_t kind = i * kPeriodOfFew / period % kPeriodOfFew;
       if (i * kPeriodOfFew % period != 0 || kind == 0) continue;
       if (kind == 1) put(b, h, i, Places(size_t(by_key ? keys_ : 1), true), kFarBelow);
+      if (kind == 1 && by_key) put(b, h, i, every(2, i / period % 2), kLessFarBelow);
       if (kind == 2 && by_key) put_lowest(b, h, i, i + 1, first_of(longest(b, i), 4, 3));
       if (kind == 3 && by_key) put_lowest(b, h, i, i + 1, every(8, 0));
     }
