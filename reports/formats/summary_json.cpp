@@ -50,7 +50,7 @@ ordered_json bad_json(const Record& record) {
           {"verdict", name(record.outcome.verdict())},
           {"code", name(record.outcome.code)},
           {"reason", record.outcome.reason},
-          {"max_ratio", core::number(record.max_ratio)},
+          {"max_ratio", ordered_json(core::number(record.max_ratio))},
           {"findings", findings(record)},
           {"repro", record.repro}};
 }

@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/tensor/walk.hpp"
@@ -135,7 +136,8 @@ std::optional<json> energy_json(const Record& r) {
     if (!most || energy.net_run_joules > most->net_run_joules) most = &energy;
   }
   if (!most) return {};
-  return json{{"run", most->run_joules}, {"sensors", std::move(sensors)}};
+  json energy{{"run", most->run_joules}, {"sensors", std::move(sensors)}};
+  return std::optional<json>(std::in_place, std::move(energy));
 }
 
 json record_json(const Record& r, size_t run) {
