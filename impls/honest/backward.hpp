@@ -36,7 +36,7 @@ struct GradientMethod {
   bool reversed = false;  // the last key and the last query come first
 };
 
-/// Whoever computes in `arithmetic` and says so.
+/// The method of a kernel that computes in `arithmetic` and declares it.
 constexpr GradientMethod honest_gradients(const char* name, const char* summary,
                                           GradientArithmetic arithmetic = {},
                                           Forward forward = Forward::kGiven, int64_t tile = 0,
@@ -142,9 +142,9 @@ class BackwardKernel {
     }
   }
 
-  /// The logit, -inf if the pair is hidden, and its derivative by the scaled score. Whoever
-  /// computes the forward pass again has tanh at hand; others take it from the capped score that
-  /// they kept.
+  /// The logit of a pair, which is -inf if the pair is hidden, and the derivative of the logit with
+  /// respect to the scaled score. A kernel that computes the forward pass again derives it from
+  /// tanh; the others derive it from the capped score, which they have kept.
   struct Logit {
     float value, slope;
   };

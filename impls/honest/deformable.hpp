@@ -39,7 +39,7 @@ struct SamplingMethod {
   Sum sum = Sum::kForward;
 };
 
-/// Whoever computes in `arithmetic` and says so.
+/// The method of a kernel that computes in `arithmetic` and declares it.
 constexpr SamplingMethod honest_sampling(const char* name, const char* summary, Form form, Sum sum,
                                          SamplingArithmetic arithmetic = {}) {
   return {name, summary, arithmetic, arithmetic, form, sum};

@@ -26,7 +26,7 @@ struct Method {
 };
 constexpr int64_t kAnyTile = -1, kQuarter = -2;
 
-/// Whoever computes in `arithmetic` and says so.
+/// The method of a kernel that computes in `arithmetic` and declares it.
 constexpr Method honest_method(const char* name, const char* summary, Arithmetic arithmetic,
                                int64_t tile) {
   Method method{name, summary};

@@ -2,9 +2,9 @@
 // addresses stay the same, and the plan runs again. Its output must be that of the new inputs.
 //
 // The relation finds plans that keep an output or a prepared tensor while some other tensors stay
-// the same. An input that others determine (Operation::follows) changes with them. The plan runs on
-// the unchanged inputs before each change, so that it can remember them.
-// The golden of the new inputs judges each output.
+// the same. The plan runs on the unchanged inputs before each change, so that it can remember them.
+// Some inputs follow from others (Operation::follows): they never change alone, and are computed
+// again after each change. The golden of the new inputs judges each output.
 #pragma once
 #include <memory>
 #include <string>

@@ -174,13 +174,13 @@ class Catalogue {
     const bool by_row = has(ATTEST_BIAS) && spec(ATTEST_BIAS).dim[2] > 1;
     const std::string none = has(ATTEST_BIAS) ? "" : "there is no bias",
                       hides_none = no_hiding(ATTEST_BIAS, false),
+                      one_bias = by_row ? "" : "all rows of a head have one bias",
                       few = by_row && p_.seq_len_q < 3 ? "there are fewer than three rows" : "";
     auto keys = [&](int64_t least) {
       return shape_.most_keys >= least ? "" : fmt::format("no row sees {} keys", least);
     };
-    add("finite_bias/only", first_of(none, by_row ? "" : "all rows of a head have one bias"));
-    add("finite_bias/differ",
-        first_of(hides_none, first_of(by_row ? "" : "all rows of a head have one bias", keys(2))));
+    add("finite_bias/only", first_of(none, one_bias));
+    add("finite_bias/differ", first_of(hides_none, first_of(one_bias, keys(2))));
     add("finite_bias/lowest", first_of(hides_none, first_of(few, keys(by_row ? 4 : 16))));
     const std::string same =
         !by_row && shape_.varies ? "some row sees its first tile alone, with the same biases" : "";
