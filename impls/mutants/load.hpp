@@ -1,5 +1,7 @@
 // Rows of tensors to and from float32.
 #pragma once
+#include <type_traits>
+
 #include "attest.hpp"
 #include "tiles.hpp"
 
@@ -20,6 +22,15 @@ template <class T>
 void load_row(const T* from, int64_t stride, int64_t count, float* to) {
   if (stride <= 1) return widen(from, count, to);
   for (int64_t d = 0; d < count; ++d) to[d] = static_cast<float>(from[d * stride]);
+}
+
+/// The same row of float32: where it lies, if there are no gaps in it; else a copy at `copy`.
+template <class T>
+const float* widened(const T* from, int64_t stride, int64_t count, float* copy) {
+  if constexpr (std::is_same_v<T, float>)
+    if (stride <= 1) return from;
+  load_row(from, stride, count, copy);
+  return copy;
 }
 
 inline void store_cut(float& to, float value) { to = value; }

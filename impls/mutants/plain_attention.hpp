@@ -12,21 +12,15 @@ namespace mutants {
 
 constexpr int64_t kPart = 64;  // elements of a row that are widened to float32 at once
 
-/// The product of two rows of `count` elements, in eight sums.
-template <class T>
-float dot(const T* a, int64_t a_stride, const T* b, int64_t b_stride, int64_t count) {
-  constexpr int64_t kSums = 8;
-  float x[kPart], y[kPart], sums[kSums] = {};
+/// The product of two rows of `count` elements.
+template <class A, class B>
+float dot(const A* a, int64_t a_stride, const B* b, int64_t b_stride, int64_t count) {
+  float x[kPart], y[kPart], sum = 0;
   for (int64_t begin = 0; begin < count; begin += kPart) {
-    const int64_t part = std::min(kPart, count - begin), padded = round_up(part, kSums);
-    load_row(a + begin * a_stride, a_stride, part, x);
-    load_row(b + begin * b_stride, b_stride, part, y);
-    for (int64_t d = part; d < padded; ++d) x[d] = y[d] = 0;
-    for (int64_t d = 0; d < padded; d += kSums)
-      for (int64_t n = 0; n < kSums; ++n) sums[n] += x[d + n] * y[d + n];
+    const int64_t part = std::min(kPart, count - begin);
+    sum += product(widened(a + begin * a_stride, a_stride, part, x),
+                   widened(b + begin * b_stride, b_stride, part, y), part);
   }
-  float sum = 0;
-  for (const float part : sums) sum += part;
   return sum;
 }
 
@@ -37,8 +31,7 @@ void add_weighted(float keep, float weight, const T* row, int64_t stride, int64_
   float x[kPart];
   for (int64_t begin = 0; begin < count; begin += kPart) {
     const int64_t part = std::min(kPart, count - begin);
-    load_row(row + begin * stride, stride, part, x);
-    for (int64_t d = 0; d < part; ++d) to[begin + d] = keep * to[begin + d] + weight * x[d];
+    blend(keep, weight, widened(row + begin * stride, stride, part, x), part, to + begin);
   }
 }
 
@@ -57,16 +50,22 @@ void attend_row(const attest::Softmax<T>& a, int64_t b, int64_t h, int64_t i,
                 std::vector<float>& sum, bool backwards = false, float top = -INFINITY) {
   const attest::Cell at = a.query(b, i);
   sum.assign(static_cast<size_t>(a.p.head_dim_v), 0.0f);
+  std::vector<float> query(static_cast<size_t>(a.p.head_dim));
+  load_row(&a.q(at.batch, h, at.row, 0), a.q.stride(3), a.p.head_dim, query.data());
   float total = 0;
   const attest::Keys keys = a.keys(b, i);
+  const int64_t kv_head = a.kv_head(h);
   for (int64_t n = 0; n < keys.end - keys.begin; ++n) {
     const int64_t j = backwards ? keys.end - 1 - n : keys.begin + n;
     const attest::Cell key = a.key(b, j);
-    const float s = logit(a, b, h, i, j);
+    const float score =
+        dot(query.data(), 1, &a.k(key.batch, kv_head, key.row, 0), a.k.stride(3), a.p.head_dim);
+    const float s = a.logit(score, b, h, i, j);
     if (s == -INFINITY) continue;
-    const float peak = std::max(top, s), keep = std::exp(top - peak), weight = std::exp(s - peak);
-    add_weighted(keep, weight, &a.v(key.batch, a.kv_head(h), key.row, 0), a.v.stride(3),
-                 a.p.head_dim_v, sum.data());
+    const float peak = std::max(top, s), weight = std::exp(s - peak);
+    const float keep = s > top ? std::exp(top - peak) : 1;
+    add_weighted(keep, weight, &a.v(key.batch, kv_head, key.row, 0), a.v.stride(3), a.p.head_dim_v,
+                 sum.data());
     total = keep * total + weight;
     top = peak;
   }

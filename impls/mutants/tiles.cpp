@@ -167,6 +167,19 @@ ATTEST_INLINE void widen_half_inline(const uint16_t* from, int64_t count, float*
 ATTEST_INLINE void add_scaled_inline(float a, const float* b, int64_t count, float* c) {
   for (int64_t i = 0; i < count; ++i) c[i] += a * b[i];
 }
+ATTEST_INLINE float product_inline(const float* a, const float* b, int64_t count) {
+  Vector sums = {};
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    sums += *reinterpret_cast<const Vector*>(a + i) * *reinterpret_cast<const Vector*>(b + i);
+  float sum = (sums[0] + sums[4] + (sums[2] + sums[6])) + (sums[1] + sums[5] + (sums[3] + sums[7]));
+  for (; i < count; ++i) sum += a[i] * b[i];
+  return sum;
+}
+ATTEST_INLINE void blend_inline(float keep, float weight, const float* row, int64_t count,
+                                float* to) {
+  for (int64_t i = 0; i < count; ++i) to[i] = keep * to[i] + weight * row[i];
+}
 
 bool has_avx2() {
 #if defined(__x86_64__)
@@ -189,6 +202,12 @@ ATTEST_AVX2 void widen_half_avx2(const uint16_t* from, int64_t count, float* to)
 ATTEST_AVX2 void add_scaled_avx2(float a, const float* b, int64_t count, float* c) {
   add_scaled_inline(a, b, count, c);
 }
+ATTEST_AVX2 float product_avx2(const float* a, const float* b, int64_t count) {
+  return product_inline(a, b, count);
+}
+ATTEST_AVX2 void blend_avx2(float keep, float weight, const float* row, int64_t count, float* to) {
+  blend_inline(keep, weight, row, count, to);
+}
 
 }  // namespace
 
@@ -206,6 +225,13 @@ void widen_bfloat16(const uint16_t* from, int64_t count, float* to) {
 }
 void add_scaled(float a, const float* b, int64_t count, float* c) {
   has_avx2() ? add_scaled_avx2(a, b, count, c) : add_scaled_inline(a, b, count, c);
+}
+float product(const float* a, const float* b, int64_t count) {
+  return has_avx2() ? product_avx2(a, b, count) : product_inline(a, b, count);
+}
+void blend(float keep, float weight, const float* row, int64_t count, float* to) {
+  has_avx2() ? blend_avx2(keep, weight, row, count, to)
+             : blend_inline(keep, weight, row, count, to);
 }
 
 }  // namespace mutants

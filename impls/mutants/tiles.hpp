@@ -56,6 +56,12 @@ void widen_bfloat16(const uint16_t* from, int64_t count, float* to);
 /// c[i] += a * b[i].
 void add_scaled(float a, const float* b, int64_t count, float* c);
 
+/// The product of two rows of `count` elements, in eight sums and then their rest.
+float product(const float* a, const float* b, int64_t count);
+
+/// to[i] = keep * to[i] + weight * row[i].
+void blend(float keep, float weight, const float* row, int64_t count, float* to);
+
 /// Rounded to so many bits of mantissa, whatever the exponent: 11 as in f16, 8 as in bf16.
 inline float rounded(float x, int bits) {
   uint32_t stored;
