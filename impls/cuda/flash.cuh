@@ -483,8 +483,15 @@ class Block {
     add_values(values, scores);
   }
 
+  /// lane_, for addresses in tiles. Where sums take half of all registers, those addresses are made
+  /// again for each tile: the compiler kept them over the loop, and so spilled them. (float32 has
+  /// no registers to save: it spills more so.)
+  __device__ int lane_in_tile() const {
+    return S::kBytes == 2 && S::kPerWarp * S::kDim > 128 ? cuda::anew(lane_) : lane_;
+  }
   __device__ void multiply_keys(uint32_t keys,
                                 float (&scores)[S::kPerWarp][S::kKeys / 8][4]) const {
+    const int lane = lane_in_tile();
 #pragma unroll S::kBytes == 4 ? (S::kDim > 128 ? 1 : 2) : S::kChunks / 2
     for (int c = 0; c < S::kChunks / 2; ++c) {
       cuda::Left<Type> q[S::kPerWarp];
@@ -492,14 +499,14 @@ class Block {
       for (int m = 0; m < S::kPerWarp; ++m) {
         uint32_t rows[4];
         cuda::load_blocks(
-            rows, q_ + place<S>((warp_ * S::kPerWarp + m) * 16 + lane_ % 16, 2 * c + lane_ / 16));
+            rows, q_ + place<S>((warp_ * S::kPerWarp + m) * 16 + lane % 16, 2 * c + lane / 16));
         q[m].set(rows);
       }
 #pragma unroll
       for (int n = 0; n < S::kKeys / 16; ++n) {
         uint32_t k[4];
-        cuda::load_blocks(
-            k, keys + place<S>(n * 16 + lane_ / 16 * 8 + lane_ % 8, 2 * c + lane_ / 8 % 2));
+        cuda::load_blocks(k,
+                          keys + place<S>(n * 16 + lane / 16 * 8 + lane % 8, 2 * c + lane / 8 % 2));
         const cuda::Right<Type> first{k[0], k[1]}, second{k[2], k[3]};
 #pragma unroll
         for (int m = 0; m < S::kPerWarp; ++m)
@@ -779,11 +786,12 @@ class Block {
     return weights;
   }
   /// Values of these keys in 16 channels as two right operands. No two lanes read one bank.
-  __device__ void load_right(uint32_t values, int keys, int channels, uint32_t (&right)[4]) const {
+  __device__ void load_right(uint32_t values, int keys, int channels, int lane,
+                             uint32_t (&right)[4]) const {
     if constexpr (S::kBytes == 4) {
       // Chunks are exchanged within lines of 8, so what is 8 chunks or rows further on stays that;
       // the rest is in these bits.
-      const uint32_t even = values + place<S>(lane_ % 4 * 2, lane_ / 16) + lane_ / 4 % 4 * 4,
+      const uint32_t even = values + place<S>(lane % 4 * 2, lane / 16) + lane / 4 % 4 * 4,
                      odd = (even + S::kDim * 4) ^ 16;
 #pragma unroll
       for (int part = 0; part < 4; ++part) {
@@ -793,11 +801,12 @@ class Block {
       }
     } else {
       cuda::load_blocks_transposed(
-          right, values + place<S>(keys * 16 + lane_ % 16, 2 * channels + lane_ / 16));
+          right, values + place<S>(keys * 16 + lane % 16, 2 * channels + lane / 16));
     }
   }
 
   __device__ void add_values(uint32_t values, const float (&scores)[S::kPerWarp][S::kKeys / 8][4]) {
+    const int lane = lane_in_tile();
 #pragma unroll
     for (int keys = 0; keys < S::kKeys / kStepKeys; ++keys) {
       cuda::Left<Type> weights[S::kPerWarp];
@@ -806,7 +815,7 @@ class Block {
 #pragma unroll
       for (int d = 0; d < S::kDim / 16; ++d) {
         uint32_t v[4];
-        load_right(values, keys, d, v);
+        load_right(values, keys, d, lane, v);
         const cuda::Right<Type> first{v[0], v[1]}, second{v[2], v[3]};
 #pragma unroll
         for (int m = 0; m < S::kPerWarp; ++m)
