@@ -222,9 +222,9 @@ std::vector<Finding> diagnose_kernels(const std::vector<fs::path>& plugins,
   const std::string number = architecture.substr(architecture.find('_') + 1);
   const std::string remedy = fmt::format(
       "build attest for this device: cmake -DATTEST_CUDA=on "
-      "-DATTEST_CUDA_ARCHITECTURES={0}; of another plugin: nvcc -gencode "
+      "-DATTEST_CUDA_ARCHITECTURES={1}; of another plugin: nvcc -gencode "
       "arch=compute_{0},code=[sm_{0},compute_{0}], which is SASS and PTX",
-      number);
+      number, number == "90" ? "90a" : number);  // flash_cuda's fast kernels need wgmma
   if (plugins.empty())
     return {{Kind::kMissing, "CUDA kernels",
              fmt::format("no kernel for {}: no plugin is for CUDA", architecture), remedy}};

@@ -95,6 +95,9 @@ TEST(Doctor, SaysWhetherKernelsAreForThisDevice) {
             "build attest for this device: cmake -DATTEST_CUDA=on -DATTEST_CUDA_ARCHITECTURES=87; "
             "of another plugin: nvcc -gencode arch=compute_87,code=[sm_87,compute_87], which is "
             "SASS and PTX");
+  EXPECT_THAT(diagnose_kernels({}, "sm_90")[0].advice,
+              ::testing::HasSubstr("ATTEST_CUDA_ARCHITECTURES=90a; of another plugin: nvcc "
+                                   "-gencode arch=compute_90,"));
 }
 
 // Clocks that jetson_clocks has locked need nothing more, whatever their governor is.
