@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <utility>
 
 namespace attest::core {
 namespace {
@@ -43,11 +44,19 @@ class Steps {
 
   void add(size_t step) { number_[count_++] = step; }
 
+  /// position / kTileSizes[t] for each t. The compiler knows each divisor, so that this takes a
+  /// fraction of the time of divisions; there are five for each ask and row.
+  static std::array<int64_t, kTiles> tiles_of(int64_t position) {
+    return [position]<size_t... kTile>(std::index_sequence<kTile...>) {
+      return std::array{position / kTileSizes[kTile]...};
+    }(std::make_index_sequence<kTiles>());
+  }
+
   void add_stairs(const AskingRow& row, int64_t mark) {
+    const auto first = tiles_of(row.keys.begin - row.origin),
+               last = tiles_of(row.keys.end - 1 - row.origin);
     for (size_t t = 0; t < kTiles; ++t) {
-      const int64_t tile = kTileSizes[t], first = (row.keys.begin - row.origin) / tile,
-                    last = (row.keys.end - 1 - row.origin) / tile;
-      if (last - first + 1 >= kManyTiles || mark == Ask::kHigh || mark == Ask::kLow)
+      if (last[t] - first[t] + 1 >= kManyTiles || mark == Ask::kHigh || mark == Ask::kLow)
         add(kStairs + size_t(-1 - mark) * kTiles + t);
     }
   }
@@ -56,24 +65,32 @@ class Steps {
     add((t * kPositions + position) * kOfSizes + (position == kNever ? 0 : size));
   }
 
+  /// The lane of the mark among 16, 32 and 64, where it is not in the first tile of so many keys.
+  template <int64_t kCount>
+  void add_lanes(int64_t begin, int64_t at) {
+    if (at / kCount > begin / kCount)
+      add(kLanes + size_t(kCount + at % kCount) - size_t(kLeastLanes));
+    if constexpr (kCount < kMostLanes) add_lanes<2 * kCount>(begin, at);
+  }
+
   void add_mark(const AskingRow& row, const Ask& ask, int64_t place) {
     const auto size =
         size_t(std::ranges::count_if(kSizes, [&](double s) { return ask.lead >= s; }));
-    const int64_t end = row.keys.end - row.origin, at = place - row.origin;
+    const int64_t begin = row.keys.begin - row.origin, end = row.keys.end - row.origin,
+                  at = place - row.origin;
     const bool between = size == 0 && ask.lead > kMostLittle;
+    const auto firsts = tiles_of(begin), lasts = tiles_of(end - 1), of_marks = tiles_of(at);
     for (size_t t = 0; t < kTiles; ++t) {
-      const int64_t tile = kTileSizes[t], first = (row.keys.begin - row.origin) / tile,
-                    last = (end - 1) / tile, of_mark = at / tile;
+      const int64_t first = firsts[t], last = lasts[t], of_mark = of_marks[t];
       if (last == first) continue;
       if (of_mark == first) add_rise(t, kNever, 0);
       if (between) continue;
       if (of_mark == first + 1) add_rise(t, kSecond, size);
       if (of_mark > first + 1 && of_mark < last) add_rise(t, kMiddle, size);
-      if (of_mark > first && of_mark == last) add_rise(t, end % tile == 0 ? kLast : kTail, size);
+      if (of_mark > first && of_mark == last)
+        add_rise(t, end % kTileSizes[t] == 0 ? kLast : kTail, size);
     }
-    for (int64_t lanes = kLeastLanes; lanes <= kMostLanes && ask.lead > kSizes[2]; lanes *= 2)
-      if (at / lanes > (row.keys.begin - row.origin) / lanes)
-        add(kLanes + size_t(lanes + at % lanes) - size_t(kLeastLanes));
+    if (ask.lead > kSizes[2]) add_lanes<kLeastLanes>(begin, at);
     if (!ask.is_gap) return;
     // Of a few keys the weights may be lost.
     const int64_t enough = std::max<int64_t>(row.keys.size() / 2, 1);
