@@ -94,6 +94,23 @@ inline float exp_negative(float x) {
   return x < -87.33f ? 0 : y * power;
 }
 
+// tanh(x) to two units in the last place: x times a polynomial in x^2 near 0, as Cephes has it, and
+// (1 - exp(-2 x)) / (1 + exp(-2 x)) from there on.
+inline float tanh_of(float x) {
+  const float square = x * x, power = exp_negative(-2 * std::fabs(x));
+  float y = -5.70498872745e-3f;
+  y = y * square + 2.06390887954e-2f;
+  y = y * square - 5.37397155531e-2f;
+  y = y * square + 1.33314422036e-1f;
+  y = y * square - 3.33332819422e-1f;
+  const float near = x + x * square * y, far = std::copysign((1 - power) / (1 + power), x);
+  return std::fabs(x) < 0.625f ? near : far;
+}
+
+void Softcap(float* x, int64_t count, float cap) {
+  for (int64_t i = 0; i < count; ++i) x[i] = cap * tanh_of(x[i] / cap);
+}
+
 void Exponentials(float* x, int64_t count, float top, const Arithmetic& a) {
   for (int64_t i = 0; i < count; ++i) x[i] = x[i] == kHidden ? 0 : exp_negative(x[i] - top);
   if (a.exp_error <= 0) return;
@@ -174,6 +191,7 @@ HWY_EXPORT(RoundRow);
 HWY_EXPORT(CutRow);
 HWY_EXPORT(ToLogits);
 HWY_EXPORT(Largest);
+HWY_EXPORT(Softcap);
 HWY_EXPORT(Exponentials);
 HWY_EXPORT(Sum);
 HWY_EXPORT(Probabilities);
@@ -193,6 +211,7 @@ void to_logits(float* x, int64_t count, float factor, const float* addend, int32
   HWY_DYNAMIC_DISPATCH(ToLogits)(x, count, factor, addend, dtype);
 }
 float largest(const float* x, int64_t count) { return HWY_DYNAMIC_DISPATCH(Largest)(x, count); }
+void softcap(float* x, int64_t count, float cap) { HWY_DYNAMIC_DISPATCH(Softcap)(x, count, cap); }
 void exponentials(float* x, int64_t count, float top, const Arithmetic& arithmetic) {
   HWY_DYNAMIC_DISPATCH(Exponentials)(x, count, top, arithmetic);
 }

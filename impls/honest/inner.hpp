@@ -35,6 +35,8 @@ float smallest_normal(int32_t dtype);
 /// hidden, whatever x is.
 void to_logits(float* x, int64_t count, float factor, const float* addend, int32_t dtype);
 float largest(const float* x, int64_t count);
+/// Scores become cap * tanh(score / cap).
+void softcap(float* x, int64_t count, float cap);
 
 /// Logits become exp(logit - top), 0 where -inf, with the errors of the declared exp.
 void exponentials(float* x, int64_t count, float top, const Arithmetic& arithmetic);

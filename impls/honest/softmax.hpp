@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "attest.hpp"
+#include "honest/load.hpp"
 #include "honest/method.hpp"
 #include "top_k.hpp"
 
@@ -28,7 +29,9 @@ class SoftmaxKernel {
  public:
   SoftmaxKernel(const attest_problem& problem, void* const* data, void* workspace,
                 const Method& method)
-      : a_(problem, data),
+      : problem_(problem),
+        data_(data),
+        a_(problem, data),
         m_(method),
         x_(a_.p, workspace),
         tile_(tile(a_.p, method)),
@@ -157,23 +160,40 @@ class SoftmaxKernel {
     if (scale != 1) std::for_each(x, x + count, [scale](float& one) { one /= scale; });
   }
 
+  /// One row of K or V.
+  void load(int32_t role, const attest::View<attest::Any>& tensor, attest::Cell at, int64_t kv_head,
+            int64_t count, float* to) const {
+    load_row(problem_.tensor[role].dtype, data_[role], tensor.offset(at.batch, kv_head, at.row, 0),
+             tensor.stride(3), count, to);
+  }
+
+  /// K and V of one head, unless the query head before this one had the same.
   void gather_keys(int64_t b, int64_t kv_head) {
-    const int64_t dim = a_.p.head_dim;
+    if (b == gathered_b_ && kv_head == gathered_kv_head_) return;
+    gathered_b_ = b;
+    gathered_kv_head_ = kv_head;
+    const int64_t dim = a_.p.head_dim, dim_v = a_.p.head_dim_v;
+    row_.resize(static_cast<size_t>(std::max(dim, dim_v)));
     wild_.clear();
     for (int64_t n = 0; n < round_up(length_, kBlock); ++n) {
-      const bool there = n < length_;
-      const attest::Cell at = there ? a_.key(b, place(n)) : attest::Cell{0, 0};
-      const float of_key = there && !multiplies_stored_ ? a_.k_factor(b, kv_head, place(n)) : 1,
-                  of_value = there ? a_.v_factor(b, kv_head, place(n)) : 1;
       float* key = x_.k + n / kBlock * kBlock * dim + n % kBlock;
-      for (int64_t d = 0; d < dim; ++d)
-        key[d * kBlock] = there ? of_key * a_.k(at.batch, kv_head, at.row, d) : 0;
-      for (int64_t d = 0; d < x_.channels; ++d) {
-        float value =
-            there && d < a_.p.head_dim_v ? of_value * a_.v(at.batch, kv_head, at.row, d) : 0;
-        if (!std::isfinite(value)) wild_.push_back({n, d, value}), value = 0;
-        x_.v[n * x_.channels + d] = value;
+      float* value = x_.v + n * x_.channels;
+      if (n >= length_) {
+        for (int64_t d = 0; d < dim; ++d) key[d * kBlock] = 0;
+        std::fill_n(value, x_.channels, 0.0f);
+        continue;
       }
+      const attest::Cell at = a_.key(b, place(n));
+      const float of_key = multiplies_stored_ ? 1 : a_.k_factor(b, kv_head, place(n)),
+                  of_value = a_.v_factor(b, kv_head, place(n));
+      load(ATTEST_K, a_.k, at, kv_head, dim, row_.data());
+      for (int64_t d = 0; d < dim; ++d) key[d * kBlock] = of_key * row_[static_cast<size_t>(d)];
+      load(ATTEST_V, a_.v, at, kv_head, dim_v, value);
+      for (int64_t d = 0; d < dim_v; ++d) {
+        value[d] *= of_value;
+        if (!std::isfinite(value[d])) wild_.push_back({n, d, value[d]}), value[d] = 0;
+      }
+      std::fill(value + dim_v, value + x_.channels, 0.0f);
     }
     round_operand(x_.k, round_up(length_, kBlock) * dim);
     round_row(x_.v, round_up(length_, kBlock) * x_.channels, m_.computes.pv);
@@ -230,7 +250,7 @@ class SoftmaxKernel {
     const float cap = a_.p.softcap;
     to_logits(seen, count, folds_scale() ? 1 : a_.p.softmax_scale, nullptr, m_.computes.score);
     if (cap > 0) {
-      for (int64_t n = 0; n < count; ++n) seen[n] = cap * std::tanh(seen[n] / cap);
+      softcap(seen, count, cap);
       round_row(seen, count, m_.computes.score);
     }
     if (a_.has_pair_terms()) {
@@ -362,6 +382,8 @@ class SoftmaxKernel {
     if (a_.lse) a_.lse(at.batch, h, at.row) = row.any ? row.lse : kHidden;
   }
 
+  const attest_problem& problem_;
+  void* const* const data_;
   const attest::Softmax<attest::Any> a_;
   const Method& m_;
   const Buffers x_;
@@ -370,7 +392,9 @@ class SoftmaxKernel {
   // softmax_scale come after the product.
   const bool multiplies_stored_;
   int64_t length_ = 0;
+  int64_t gathered_b_ = -1, gathered_kv_head_ = -1;
   std::vector<Wild> wild_;
+  std::vector<float> row_;
   std::vector<float> visible_;  // of a row, for top_k
 };
 
