@@ -24,6 +24,10 @@ constexpr FillWords kWords[] = {
      "a maximum that is not taken over all keys, a sum that is not rescaled in some tile, small "
      "weights that are dropped",
      true},
+    {"wide",
+     "scores that spread over hundreds or thousands in a row; in some rows all are negative",
+     "a sum that is not rescaled when the maximum rises by much, an exponent that wraps, a maximum "
+     "of negative scores"},
     {"wild", "a few NaN and infinities in keys, values and queries that rows see",
      "a NaN that a maximum drops, an infinity that is taken for a mask", true},
     {"cancelling", "values that cancel in every row, so that little but the error is left",

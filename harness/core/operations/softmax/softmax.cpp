@@ -9,6 +9,7 @@
 #include "core/operations/softmax/fills/f8.hpp"
 #include "core/operations/softmax/fills/finite_biases.hpp"
 #include "core/operations/softmax/fills/top_k.hpp"
+#include "core/operations/softmax/fills/wide.hpp"
 #include "core/operations/softmax/problem/dequantised.hpp"
 #include "core/operations/softmax/problem/geometry.hpp"
 #include "core/tensor/error.hpp"
@@ -76,7 +77,7 @@ constexpr Role kRoles[] = {
     {ATTEST_V_DESCALE, "v_descale", ATTEST_READ, false, ATTEST_F32},
 };
 
-// No bug is known that these alone find: they judge whoever asks for them.
+// No bug is known that these alone find: they judge whoever asks for them. So does "wide".
 constexpr std::string_view kOnRequest[] = {"edges", "equal", "flat", "tiny"};
 
 bool is_codebook(const Fill& fill) { return Codebook::knows(fill.name); }
@@ -282,6 +283,7 @@ std::vector<std::string> SoftmaxOperation::more_fills(const Problem& problem) co
   if (problem.as<Params>().top_k > 0 || has_f8(problem)) return {};
   std::vector<std::string> names = codebook_fills(problem);
   std::erase_if(names, [&](const std::string& name) { return !on_request(name); });
+  names.emplace_back(kWideName);
   return names;
 }
 
@@ -289,6 +291,11 @@ void SoftmaxOperation::fill(const Problem& problem, const Fill& fill, const Tens
                             bool only_own) const {
   if (is_codebook(fill)) return fill_codebook(problem, fill, tensors, only_own);
   if (wild_round_of(fill.name) >= 0) return fill_wild(problem, fill, tensors, only_own);
+  if (fill.name == kWideName && problem.as<Params>().top_k == 0 && !has_f8(problem)) {
+    const Fill random{fill.name, random_bits(fill.seed, kWideStream), fill.other_lengths};
+    fill_random(problem, random, tensors, only_own);
+    return write_wide(problem, random.seed, tensors);
+  }
   if (fill.name == kF8BandsName && !has_f8(problem))
     throw Error("fill 'f8_bands': is for 8 bits; give them, e.g. q=f8e4m3 k=f8e4m3 v=f8e4m3");
   if (fill.name == kF8BandsName || is_top_k_fill(fill.name)) {
@@ -303,9 +310,10 @@ void SoftmaxOperation::fill(const Problem& problem, const Fill& fill, const Tens
   if (fill.name != "random" && fill.name != "tokens")
     throw Error(
         "fill '" + fill.name +
-        "': softmax has random, tokens, wild, wild_2 to wild_7, codebook, codebook_peaked, huge, "
-        "rising, rising_2 to rising_24, cancelling, edges, equal, flat and tiny; with top_k also "
-        "top_k_levels, top_k_close and top_k_wild; in 8 bits random, tokens, wild and f8_bands");
+        "': softmax has random, tokens, wide, wild, wild_2 to wild_7, codebook, codebook_peaked, "
+        "huge, rising, rising_2 to rising_24, cancelling, edges, equal, flat and tiny; with top_k "
+        "top_k_levels, top_k_close and top_k_wild, too, but not wide; in 8 bits random, tokens, "
+        "wild and f8_bands");
   fill_random(problem, fill, tensors, only_own);
   if (fill.name == "random" && tensors[ATTEST_BIAS]) write_finite_biases(problem, tensors);
 }
@@ -322,6 +330,7 @@ std::unique_ptr<Golden> golden_of_numbers(const Problem& problem, const Fill& fi
   if (has_closed_form(problem, fill)) return codebook_golden(problem, fill, tensors);
   if (is_codebook(fill)) return sampled_codebook_golden(problem, fill, tensors);
   if (wild_round_of(fill.name) >= 0) return wild_golden(problem, tensors);
+  if (fill.name == kWideName) return wide_golden(problem, tensors);
   if (is_top_k_fill(fill.name)) return top_k_golden(problem, fill, tensors);
   return softmax_golden(problem, tensors, nullptr, values_may_follow(fill));
 }
@@ -365,6 +374,7 @@ std::unique_ptr<Golden> SoftmaxOperation::golden_with(const GoldenDevice& device
       has_f8(problem))
     return golden(problem, fill, tensors);
   if (is_codebook(fill)) return sampled_codebook_golden(problem, fill, tensors, &device);
+  if (fill.name == kWideName) return wide_golden(problem, tensors, &device);
   return softmax_golden(problem, tensors, &device, values_may_follow(fill));
 }
 

@@ -4,6 +4,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <set>
 
@@ -38,6 +39,64 @@ TEST(SoftmaxFill, SameSeedSameBytesOnAnyNumberOfThreads) {
     c.fill(8);
     EXPECT_NE(hashes(c), first) << c.name;
   }
+}
+
+struct Spread {
+  double mean, deviation, largest;
+};
+Spread spread_of_row(const Case& c, int64_t h, int64_t i) {
+  std::vector<double> scores;
+  for (int64_t j = 0; j < c.params().seq_len_kv; ++j) {
+    double sum = 0;
+    for (int64_t d = 0; d < c.params().head_dim; ++d)
+      sum += c.tensors[ATTEST_Q].at({0, h, i, d}) * c.tensors[ATTEST_K].at({0, h, j, d});
+    scores.push_back(sum * double(c.params().softmax_scale));
+  }
+  const auto count = double(scores.size());
+  const double mean = std::accumulate(scores.begin(), scores.end(), 0.0) / count;
+  double square = 0;
+  for (const double score : scores) square += (score - mean) * (score - mean) / count;
+  return {mean, std::sqrt(square), *std::ranges::max_element(scores)};
+}
+
+// Four kinds of rows in turn, also where a head has one row; what f16 holds is no less than asked.
+TEST(SoftmaxFill, WideRowsSpreadAsFarAsTheySay) {
+  for (const float softcap : {0.0f, 30.0f})
+    for (const int64_t head_dim : {16, 128}) {
+      Case c = make_case(
+          "wide",
+          [&](Params& p) {
+            p.num_heads = 3, p.seq_len_q = 9, p.seq_len_kv = 800;
+            p.head_dim = head_dim, p.softcap = softcap;
+          },
+          {}, ATTEST_F16);
+      softmax_operation().fill(c.problem, {"wide", 1}, c.tensors, false);
+      const std::vector<double> deviations =
+          softcap > 0 ? std::vector<double>{90, 90, 15, 30}
+                      : std::vector<double>{22000 / std::sqrt(3.0), 1000, 100, 100};
+      for (int64_t h = 0; h < 3; ++h)
+        for (int64_t i = 0; i < 9; ++i) {
+          const auto kind = size_t((h + i) % 4);
+          const Spread found = spread_of_row(c, h, i);
+          EXPECT_NEAR(found.deviation / deviations[kind], 1, 0.15) << h << " " << i;
+          EXPECT_NEAR(found.mean,
+                      kind != 2     ? 0
+                      : softcap > 0 ? -75
+                                    : -600,
+                      deviations[kind] / 5)
+              << h << " " << i;
+          EXPECT_TRUE(kind != 2 || found.largest < 0) << h << " " << i;
+        }
+    }
+}
+
+// With so small a scale, f16 holds no query of the deviation.
+TEST(SoftmaxFill, WideRowsAreFinite) {
+  Case c = make_case("wide", [](Params& p) { p.softmax_scale = 1e-4f; }, {}, ATTEST_F16);
+  softmax_operation().fill(c.problem, {"wide", 1}, c.tensors, false);
+  for (int64_t i = 0; i < c.params().seq_len_q; ++i)
+    for (int64_t d = 0; d < c.params().head_dim; ++d)
+      EXPECT_LE(std::fabs(c.tensors[ATTEST_Q].at({0, 0, i, d})), 60000);
 }
 
 // Some row has far biases alone, and none the lowest ones alone: it sees no key, or another one.

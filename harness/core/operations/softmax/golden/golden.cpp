@@ -37,6 +37,7 @@ class SoftmaxGolden final : public Golden {
         values_may_follow_(known.values_may_follow),
         ties_hold_(known.ties_hold),
         few_scores_(known.few_scores),
+        scores_spread_(known.scores_spread),
         problem_(problem),
         tensors_(tensors),
         params_(problem_.as<attest_softmax_params>()),
@@ -183,6 +184,7 @@ class SoftmaxGolden final : public Golden {
       model.take_few_codes(vectors_ == KnownInputs::Vectors::kHuge);
     if (values_may_follow_) model.take_any_values();
     if (few_scores_) model.take_few_scores();
+    if (scores_spread_) model.take_spread_scores();
     return model;
   }
 
@@ -214,7 +216,7 @@ class SoftmaxGolden final : public Golden {
   }
 
   const KnownInputs::Vectors vectors_;
-  const bool values_may_follow_, ties_hold_, few_scores_;
+  const bool values_may_follow_, ties_hold_, few_scores_, scores_spread_;
   const Problem problem_;
   const Tensors tensors_;
   const attest_softmax_params& params_;

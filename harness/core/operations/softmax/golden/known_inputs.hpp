@@ -16,7 +16,8 @@ struct KnownInputs {
   bool values_may_follow = false;  // from keys, as those of tokens do: SigmaModel::take_any_values
   // Logits that are equal in the golden are equal in every honest kernel (passes::TopKSwaps).
   bool ties_hold = false;
-  bool few_scores = false;  // scores take few values: SigmaModel::take_few_scores
+  bool few_scores = false;     // scores take few values: SigmaModel::take_few_scores
+  bool scores_spread = false;  // over thousands: SigmaModel::take_spread_scores
   RowBudget budget = {};
   WantedPlaces wanted = {};  // the rows that a sample should have
 };

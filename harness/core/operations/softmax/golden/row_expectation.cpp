@@ -53,7 +53,7 @@ double error_of_scores(const RowScores& row, const kernels::WeightSums& weights,
                        const SigmaModel& model) {
   const double square = weights.px2 / share_of_keys(row);
   double variance = model.qk_variance(model.squares() ? square : std::sqrt(square));
-  if (model.few_codes) {
+  if (model.few_codes || model.scores_spread) {
     const double steps = 2;  // of a score: the product, and what is added to it
     variance += steps * model.u_s * model.u_s / 3 * row.largest * row.largest;
   }
@@ -62,12 +62,12 @@ double error_of_scores(const RowScores& row, const kernels::WeightSums& weights,
 
 // Its root, if it is so large that sigma is not linear in it, else 0.
 double large_error(const RowScores& row, double variance, const SigmaModel& model) {
-  if (!model.coarse_scores && !model.few_codes) return 0;
+  if (!model.coarse_scores && !model.few_codes && !model.scores_spread) return 0;
   double error = std::sqrt(variance);
   // So many equal weights may be added that a coarse sum stops growing.
   if (model.large_scores) error = std::max(error, model.u_acc * model.chain(row.keys));
-  return error > (model.large_scores ? SigmaModel::kLinearIfLarge : SigmaModel::kLinear) ? error
-                                                                                         : 0;
+  const bool strict = model.large_scores || model.scores_spread;
+  return error > (strict ? SigmaModel::kLinearIfLarge : SigmaModel::kLinear) ? error : 0;
 }
 
 double mean_square(const double* o, int64_t channels) {

@@ -161,6 +161,7 @@ struct SigmaModel {
   bool normalised_first;
   bool few_codes, large_scores;  // take_few_codes
   bool values_may_follow;        // take_any_values
+  bool scores_spread = false;    // take_spread_scores
   double softcap;                // 0: none
   int64_t sum_chain;             // 0: all keys
   int64_t head_dim;
@@ -212,6 +213,9 @@ struct SigmaModel {
   /// was itself rounded brings every score equally near to a number of the scores' dtype. So the
   /// lse errs by up to u_s sum p |s|, which is reached where each error is the largest.
   void take_few_scores();
+  /// To be called for inputs whose scores spread over hundreds and more. A coarse score may err by
+  /// so much that another key is the largest.
+  void take_spread_scores() { scores_spread = true; }
   /// Up to these errors of scores exp(x) - 1 is nearly x: to 13 % where the scores of some rows are
   /// large, to 2.5 % where those of all rows are.
   static constexpr double kLinear = 0.25, kLinearIfLarge = 0.05;
