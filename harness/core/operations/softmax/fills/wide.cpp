@@ -31,16 +31,19 @@ constexpr size_t kCommon = 2;
 
 size_t common_channels(int64_t head_dim) { return head_dim > int64_t(2 * kCommon) ? kCommon : 0; }
 
-Kind kind_of(const Tensor& q, int64_t r) {
+int64_t turn_of(const Tensor& q, int64_t r) {
   const int64_t places = q.spec.dim[2], heads = q.spec.dim[1];
-  return Kind((r % places + r / places % heads + r / places / heads) % kKinds);
+  return r % places + r / places % heads + r / places / heads;
 }
 
-Scores scores_of(Kind kind, const Params& p) {
-  if (p.softcap == 0) return kScores[kind];
-  const Scores in_caps = kScoresInCaps[kind];
-  const auto cap = double(p.softcap);
-  return {in_caps.deviation * cap, in_caps.mean * cap, in_caps.climb * cap};
+// Every other row that would climb falls: its maximum is in the first tile, and all keys of others
+// are far below it.
+Scores scores_of(int64_t turn, const Params& p) {
+  const auto kind = size_t(turn % kKinds);
+  const double sign = turn / kKinds % 2 == 0 ? 1 : -1;
+  const double unit = p.softcap == 0 ? 1 : double(p.softcap);
+  const Scores wanted = p.softcap == 0 ? kScores[kind] : kScoresInCaps[kind];
+  return {wanted.deviation * unit, wanted.mean * unit, sign * wanted.climb * unit};
 }
 
 // Each row gets just its deviation, over normal keys.
@@ -58,7 +61,7 @@ void fill_queries(const Tensor& q, uint64_t seed, const Params& p) {
       square += value * value;
       largest = std::max(largest, std::fabs(value));
     }
-    const Scores wanted = scores_of(kind_of(q, r), p);
+    const Scores wanted = scores_of(turn_of(q, r), p);
     const double factor = square > 0
                               ? std::min(wanted.deviation / std::fabs(scale) / std::sqrt(square),
                                          kLargestQuery / largest)

@@ -12,9 +12,9 @@ inline constexpr std::string_view kWideName = "wide";
 inline constexpr uint64_t kWideStream = 0x77696465;
 
 /// Makes the fill "wide" of inputs that are "random", with a seed of the stream kWideStream. Rows
-/// are of four kinds in turn. Scores climb from -22,000 to 22,000; have standard deviation 1,000;
-/// spread by 100 around -600, so that all are negative; or spread by 100 around 0. With a softcap,
-/// scores spread by three times the softcap: there tanh is nearly 1, but not 1.
+/// are of four kinds in turn. Scores climb from -22,000 to 22,000, or fall; have standard deviation
+/// 1,000; spread by 100 around -600, so that all are negative; or spread by 100 around 0. With a
+/// softcap, scores spread by three times the softcap: there tanh is nearly 1, but not 1.
 ///
 /// f16 holds such scores, times log2(e) too.
 void write_wide(const Problem& problem, uint64_t seed, const Tensors& tensors);
