@@ -8,7 +8,8 @@
 // A description has one file a line: `path = text`, where \0 is a NUL; a text without one gets a
 // newline at its end. Several lines of one path are lines of one file. `{0-7}` in a path stands for
 // each of these numbers. `path ! EAGAIN` answers that error. `[5]` or `[6 7]` before a line: it is
-// there under these versions of JetPack only. `#` begins a comment.
+// there under these versions of JetPack only. `include NAME` stands for the lines of another
+// description. `#` begins a comment.
 #pragma once
 #include <fcntl.h>
 #include <sys/fsuid.h>
@@ -21,6 +22,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/measure/machine/affinity.hpp"
@@ -50,22 +52,8 @@ class FakeBoard : public FakeRoot {
  public:
   FakeBoard(const std::string& name, int jetpack) {
     std::filesystem::permissions(path(), std::filesystem::perms(0755));  // as the root of a system
-    const std::string file =
-        ATTEST_SOURCE_DIR "/harness/core/measure/testing/boards/" + name + ".txt";
-    std::ifstream in(file);
-    std::map<std::string, std::string> texts;
-    size_t number = 0;
-    for (std::string line; std::getline(in, line);) {
-      ++number;
-      if (line.empty() || line[0] == '#' || !applies(line, jetpack)) continue;
-      const std::smatch match = parts_of(line, file, number);
-      for (const std::string& path : expand(match[1]))
-        if (match[2] == "=")
-          texts[path] += unescape(match[3]);
-        else
-          refuse(path);
-    }
-    if (texts.empty()) throw std::runtime_error(file + ": describes nothing");
+    Texts texts;
+    read(name, jetpack, texts);
     for (const auto& [path, text] : texts) write(path, text);
   }
   FakeBoard(const FakeBoard&) = delete;
@@ -109,6 +97,28 @@ class FakeBoard : public FakeRoot {
   }
 
  private:
+  using Texts = std::map<std::string, std::string>;  // by path
+  void read(const std::string& name, int jetpack, Texts& texts) {
+    const std::string file =
+        ATTEST_SOURCE_DIR "/harness/core/measure/testing/boards/" + name + ".txt";
+    std::ifstream in(file);
+    size_t number = 0;
+    for (std::string line; std::getline(in, line);) {
+      ++number;
+      if (line.empty() || line[0] == '#' || !applies(line, jetpack)) continue;
+      if (line.starts_with(kInclude)) {
+        read(line.substr(kInclude.size()), jetpack, texts);
+        continue;
+      }
+      const std::smatch match = parts_of(line, file, number);
+      for (const std::string& path : expand(match[1]))
+        if (match[2] == "=")
+          texts[path] += unescape(match[3]);
+        else
+          refuse(path);
+    }
+    if (number == 0) throw std::runtime_error(file + ": describes nothing");
+  }
   static bool applies(std::string& line, int jetpack) {
     std::smatch match;
     if (!std::regex_match(line, match, std::regex(R"(\[([0-9 ]+)\] (.*))"))) return true;
@@ -152,6 +162,7 @@ class FakeBoard : public FakeRoot {
       std::ofstream(folder / to, std::ios::binary) << text_of(folder / from);
   }
 
+  static constexpr std::string_view kInclude = "include ";
   std::vector<int> open_;
 };
 
