@@ -1,4 +1,5 @@
-// A row of a tensor of any dtype in float32: one look at the dtype for all of its elements.
+// Reads a row of a tensor of any dtype as float32. It looks at the dtype once a row, not once an
+// element.
 #pragma once
 #include <algorithm>
 #include <limits>
@@ -13,7 +14,8 @@ void load_row_as(const void* data, int64_t offset, int64_t stride, int64_t count
   for (int64_t d = 0; d < count; ++d) to[d] = static_cast<float>(from[d * stride]);
 }
 
-/// `count` elements from `offset` on, `stride` elements apart, as attest::AnyElement reads each.
+/// Reads `count` elements, each as attest::AnyElement does. The first lies at `offset`, the others
+/// follow `stride` elements apart.
 inline void load_row(int32_t dtype, const void* data, int64_t offset, int64_t stride, int64_t count,
                      float* to) {
   const auto load = [&](auto element) {

@@ -160,20 +160,21 @@ class SoftmaxKernel {
     if (scale != 1) std::for_each(x, x + count, [scale](float& one) { one /= scale; });
   }
 
-  /// One row of K or V.
+  /// Reads one row of K or V.
   void load(int32_t role, const attest::View<attest::Any>& tensor, attest::Cell at, int64_t kv_head,
             int64_t count, float* to) const {
     load_row(problem_.tensor[role].dtype, data_[role], tensor.offset(at.batch, kv_head, at.row, 0),
              tensor.stride(3), count, to);
   }
 
-  /// K and V of one head, unless the query head before this one had the same.
+  /// Gathers K and V of one head. They stay as they are if the query head before this one had the
+  /// same.
   void gather_keys(int64_t b, int64_t kv_head) {
     if (b == gathered_b_ && kv_head == gathered_kv_head_) return;
     gathered_b_ = b;
     gathered_kv_head_ = kv_head;
     const int64_t dim = a_.p.head_dim, dim_v = a_.p.head_dim_v;
-    row_.resize(static_cast<size_t>(std::max(dim, dim_v)));
+    row_.resize(static_cast<size_t>(dim));
     wild_.clear();
     for (int64_t n = 0; n < round_up(length_, kBlock); ++n) {
       float* key = x_.k + n / kBlock * kBlock * dim + n % kBlock;
@@ -394,7 +395,7 @@ class SoftmaxKernel {
   int64_t length_ = 0;
   int64_t gathered_b_ = -1, gathered_kv_head_ = -1;
   std::vector<Wild> wild_;
-  std::vector<float> row_;
+  std::vector<float> row_;      // of K
   std::vector<float> visible_;  // of a row, for top_k
 };
 

@@ -17,14 +17,16 @@ inline void widen(const attest::BFloat16* from, int64_t count, float* to) {
   widen_bfloat16(&from->bits, count, to);
 }
 
-/// `count` elements at `stride` (0 where there is but one) to float32.
+/// Converts a row of `count` elements, which lie `stride` apart, to float32. The stride may be 0
+/// where there is one element.
 template <class T>
 void load_row(const T* from, int64_t stride, int64_t count, float* to) {
   if (stride <= 1) return widen(from, count, to);
   for (int64_t d = 0; d < count; ++d) to[d] = static_cast<float>(from[d * stride]);
 }
 
-/// The same row of float32: where it lies, if there are no gaps in it; else a copy at `copy`.
+/// Returns the row that load_row makes. A row of float32 without gaps is returned as it lies in
+/// memory; of any other, a copy is made at `copy`.
 template <class T>
 const float* widened(const T* from, int64_t stride, int64_t count, float* copy) {
   if constexpr (std::is_same_v<T, float>)
@@ -34,7 +36,7 @@ const float* widened(const T* from, int64_t stride, int64_t count, float* copy) 
 }
 
 inline void store_cut(float& to, float value) { to = value; }
-/// Towards 0.
+/// Stores a value, rounded towards 0.
 template <class T>
 void store_cut(T& to, float value) {
   to = value;

@@ -56,10 +56,11 @@ void widen_bfloat16(const uint16_t* from, int64_t count, float* to);
 /// c[i] += a * b[i].
 void add_scaled(float a, const float* b, int64_t count, float* c);
 
-/// The product of two rows of `count` elements, in eight sums and then their rest.
+/// Returns the dot product of two rows of `count` elements. Eight sums run side by side; the
+/// elements that are left over are added last.
 float product(const float* a, const float* b, int64_t count);
 
-/// to[i] = keep * to[i] + weight * row[i].
+/// Sets to[i] = keep * to[i] + weight * row[i].
 void blend(float keep, float weight, const float* row, int64_t count, float* to);
 
 /// Rounded to so many bits of mantissa, whatever the exponent: 11 as in f16, 8 as in bf16.

@@ -5,11 +5,12 @@
 //   board.refuse("sys/class/thermal/thermal_zone2/temp");
 //   EXPECT_EQ(board.state().mode.value, 0);
 //
-// A description has one file a line: `path = text`, where \0 is a NUL; a text without one gets a
-// newline at its end. Several lines of one path are lines of one file. `{0-7}` in a path stands for
-// each of these numbers. `path ! EAGAIN` answers that error. `[5]` or `[6 7]` before a line: it is
-// there under these versions of JetPack only. `include NAME` stands for the lines of another
-// description. `#` begins a comment.
+// A line of a description is a file: `path = text`. In the text, \0 is a NUL; a text without one
+// gets a newline at its end. Lines with the same path are lines of one file. `{0-7}` in a path
+// stands for each of these numbers. A file `path ! EAGAIN` answers that error when it is read. A
+// line that begins with `[5]` or `[6 7]` counts under these versions of JetPack only. The line
+// `include NAME` stands for all lines of the description NAME. A line that begins with `#` is a
+// comment.
 #pragma once
 #include <fcntl.h>
 #include <sys/fsuid.h>
@@ -54,6 +55,7 @@ class FakeBoard : public FakeRoot {
     std::filesystem::permissions(path(), std::filesystem::perms(0755));  // as the root of a system
     Texts texts;
     read(name, jetpack, texts);
+    if (texts.empty()) throw std::runtime_error(name + ": describes nothing");
     for (const auto& [path, text] : texts) write(path, text);
   }
   FakeBoard(const FakeBoard&) = delete;
@@ -102,6 +104,7 @@ class FakeBoard : public FakeRoot {
     const std::string file =
         ATTEST_SOURCE_DIR "/harness/core/measure/testing/boards/" + name + ".txt";
     std::ifstream in(file);
+    if (!in) throw std::runtime_error(file + ": cannot be read");
     size_t number = 0;
     for (std::string line; std::getline(in, line);) {
       ++number;
@@ -117,7 +120,6 @@ class FakeBoard : public FakeRoot {
         else
           refuse(path);
     }
-    if (number == 0) throw std::runtime_error(file + ": describes nothing");
   }
   static bool applies(std::string& line, int jetpack) {
     std::smatch match;

@@ -44,8 +44,8 @@ class Steps {
 
   void add(size_t step) { number_[count_++] = step; }
 
-  /// position / kTileSizes[t] for each t. The compiler knows each divisor, so that this takes a
-  /// fraction of the time of divisions; there are five for each ask and row.
+  /// Returns position / kTileSizes[t] for each t. The compiler knows each divisor, so this takes a
+  /// fraction of the time of real divisions. Each ask of a row needs five.
   static std::array<int64_t, kTiles> tiles_of(int64_t position) {
     return [position]<size_t... kTile>(std::index_sequence<kTile...>) {
       return std::array{position / kTileSizes[kTile]...};

@@ -1,4 +1,4 @@
-// Rows whose scores spread over hundreds and thousands: the fill "wide".
+// The fill "wide" has rows whose scores spread over hundreds and thousands.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -11,15 +11,17 @@ namespace attest::core {
 inline constexpr std::string_view kWideName = "wide";
 inline constexpr uint64_t kWideStream = 0x77696465;
 
-/// Makes the fill "wide" of inputs that are "random", with a seed of the stream kWideStream. Rows
-/// are of four kinds in turn. Scores climb from -22,000 to 22,000, or fall; have standard deviation
-/// 1,000; spread by 100 around -600, so that all are negative; or spread by 100 around 0. With a
-/// softcap, scores spread by three times the softcap: there tanh is nearly 1, but not 1.
+/// Turns the fill "random", made with a seed of the stream kWideStream, into the fill "wide". Four
+/// kinds of rows take turns. In the first kind, scores climb from -22,000 to 22,000 over the keys,
+/// or they fall. In the second, their standard deviation is 1,000. In the third they spread by 100
+/// around -600, so that all are negative, and in the fourth by 100 around 0. Beside a softcap, the
+/// four kinds reach up to a few times the softcap: there tanh is nearly 1, but not 1.
 ///
-/// f16 holds such scores, times log2(e) too.
+/// f16 holds these scores, and it holds them times log2(e).
 void write_wide(const Problem& problem, uint64_t seed, const Tensors& tensors);
 
-/// Its golden, on fewer rows: each kind shows in a few. `device` may be null.
+/// Makes the golden of the fill "wide". It judges fewer rows than that of "random", because a few
+/// rows show each kind. `device` may be null.
 std::unique_ptr<Golden> wide_golden(const Problem& problem, const Tensors& tensors,
                                     const GoldenDevice* device = nullptr);
 

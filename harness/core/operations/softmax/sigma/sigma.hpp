@@ -199,22 +199,22 @@ struct SigmaModel {
   /// If the first products of a dot product already sum to its size, growth() is this many times as
   /// large.
   static constexpr double kUneven = 3;
-  /// To be called for inputs whose vectors are a large common part plus one of few codes. Their dot
-  /// products do not grow evenly, and many of their weights are nearly equal. `large`: the scores
-  /// of all rows are large.
+  /// Call this for inputs whose vectors are a large common part plus one of few codes. Their dot
+  /// products do not grow evenly, and many of their weights are nearly equal. `large` says that the
+  /// scores of all rows are large.
   void take_few_codes(bool large) {
     grown *= std::sqrt(kUneven);
     least_repeated = 1;
     few_codes = true;
     large_scores = large;
   }
-  /// To be called for inputs whose scores take few values. Coarse scores that are equal round
+  /// Call this for inputs whose scores take few values. Coarse scores that are equal round
   /// alike, whether or not their keys are equal. All of them may round to one side: a query that
   /// was itself rounded brings every score equally near to a number of the scores' dtype. So the
   /// lse errs by up to u_s sum p |s|, which is reached where each error is the largest.
   void take_few_scores();
-  /// To be called for inputs whose scores spread over hundreds and more. A coarse score may err by
-  /// so much that another key is the largest.
+  /// Call this for inputs whose scores spread over hundreds and more. A coarse score may err so
+  /// much there that the wrong key has the largest.
   void take_spread_scores() { scores_spread = true; }
   /// Up to these errors of scores exp(x) - 1 is nearly x: to 13 % where the scores of some rows are
   /// large, to 2.5 % where those of all rows are.
@@ -336,14 +336,14 @@ struct SigmaModel {
   /// Gates::kLargest: the largest error that passes, in sigmas.
   static constexpr double kGate = 6;
 
-  /// To be called where Q, K and V are stored in 8 bits with factors. A kernel that multiplies Q
+  /// Call this where Q, K and V are stored in 8 bits with factors. A kernel that multiplies Q
   /// and K by theirs before it rounds them to a coarse operand rounds equal numbers alike: f8e4m3
   /// has 8 mantissas and f8e5m2 has 4, so the roundings do not average out over the channels. Sigma
   /// assumes that the mean error of Q is spread evenly over one roundoff of the operand on either
   /// side of 0, the worst case, and that of K too.
   void take_factors();
 
-  /// To be called for inputs whose values may follow from their keys, as those of tokens do.
+  /// Call this for inputs whose values may follow from their keys, as those of tokens do.
   void take_any_values() { values_may_follow = true; }
   /// Whether the golden needs passes::SharedRoundings.
   bool needs_shared() const {
