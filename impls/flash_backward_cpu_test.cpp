@@ -18,8 +18,6 @@ Trial make_trial(uint64_t seed, bool finite) {
   t.operation = ATTEST_SOFTMAX_BACKWARD;
   trial::set_heads(t, r);
   attest_softmax_params& p = t.softmax();
-  p.softcap = 0;
-  t.features &= ~uint64_t{ATTEST_WITH_SOFTCAP};
   p.head_dim = std::min<int64_t>(p.head_dim, 200),
   p.head_dim_v = std::min<int64_t>(p.head_dim_v, 88);
   if (p.head_dim != p.head_dim_v) t.features |= ATTEST_WITH_HEAD_DIM_V;

@@ -49,7 +49,7 @@ struct BackwardScratch {
   float *q_turned, *do_turned;  // [kGroups][pitch][kBlock]
   float* dq;                    // the same of dq
   float *lse, *delta;           // [kQueries]; lse times log2(e)
-  float* scores;                // [kTileKeys][kBlock]
+  float *scores, *slopes;       // [kTileKeys][kBlock]
   float *p, *ds;                // [kTileKeys][kQueries]
   float *rows, *pair_terms;
   size_t bytes;
@@ -72,7 +72,7 @@ BackwardScratch cut(char* base, int64_t head_dim, int64_t head_dim_v) {
   m.q_turned = floats(kQueries * width), m.do_turned = floats(kQueries * width_v);
   m.dq = floats(kQueries * width);
   m.lse = floats(kQueries), m.delta = floats(kQueries);
-  m.scores = floats(kTileKeys * kBlock);
+  m.scores = floats(kTileKeys * kBlock), m.slopes = floats(kTileKeys * kBlock);
   m.p = floats(kTileKeys * kQueries), m.ds = floats(kTileKeys * kQueries);
   m.rows = floats(kLanes * width);
   m.pair_terms = floats(kPairKeys * kBlock);
@@ -162,7 +162,7 @@ struct Pairs {
   Rows k, v;
   const float *q, *d_o;  // transposed
   const float *lse, *delta;
-  float *scores, *pair_terms, *p, *ds;
+  float *scores, *slopes, *pair_terms, *p, *ds;
 };
 
 /// scores = q.k, [key][wide].
@@ -182,6 +182,23 @@ void multiply(const Pairs& t, Rows rows, const float* columns, int64_t depth, fl
   }
 }
 
+/// 1 - tanh(x)^2 as 4 e / (1 + e)^2 with e = exp(-2 |x|). Its relative error is about that of e,
+/// however small it is: the difference would have that of 1.
+Vector cap_slope(Vector x) {
+  const Floats d;
+  const Vector e = exp2_lanes(hn::Mul(hn::Abs(x), hn::Set(d, static_cast<float>(-2 * kLog2E)))),
+               sum = hn::Add(e, hn::Set(d, 1.0f));
+  return hn::Div(hn::Mul(e, hn::Set(d, 4.0f)), hn::Mul(sum, sum));
+}
+
+/// slopes = the derivative of the logit by the scaled score, under a softcap. `unit`: what a score
+/// is multiplied by before tanh.
+void write_slopes(const float* scores, int64_t count, float unit, float* slopes) {
+  const Floats d;
+  for (int64_t n = 0; n < count; n += kLanes)
+    hn::Store(cap_slope(hn::Mul(hn::Load(d, scores + n), hn::Set(d, unit))), d, slopes + n);
+}
+
 /// p and ds of one group and one tile. `edited`: scores are more than q.k, or some keys are hidden
 /// from some queries.
 template <int vectors, bool edited>
@@ -189,11 +206,14 @@ void weigh(const BackwardSlice& s, const Block& b, const Pairs& t) {
   const Floats d;
   constexpr int64_t wide = vectors * kLanes;
   const int64_t count = t.keys.end - t.keys.begin;
-  const float unit = static_cast<float>(s.softmax_scale * kLog2E);
+  const bool is_capped = edited && s.softcap > 0;
+  const float unit =
+      is_capped ? s.softmax_scale / s.softcap : static_cast<float>(s.softmax_scale * kLog2E);
   const Vector nothing = hn::Set(d, -kInfinity), most = hn::Set(d, 127.0f);
   multiply<vectors>(t, t.k, t.q, s.head_dim, t.scores, wide);
   multiply<vectors>(t, t.v, t.d_o, s.head_dim_v, t.ds, kQueries);
   if constexpr (edited) {
+    if (is_capped) write_slopes(t.scores, count * wide, unit, t.slopes);
     Vector top[vectors];
     for (int v = 0; v < vectors; ++v) top[v] = nothing;
     edit_scores<vectors, false>(s, b, {t.keys, t.scores, t.pair_terms}, unit, top);
@@ -214,6 +234,7 @@ void weigh(const BackwardSlice& s, const Block& b, const Pairs& t) {
       Vector p = hn::IfThenElse(hn::Gt(logit, most), hn::Set(d, kInfinity), exp2_lanes(logit));
       Vector ds = hn::Mul(p, hn::Sub(gradient, delta[v]));
       if constexpr (edited) {
+        if (is_capped) ds = hn::Mul(ds, hn::Load(d, t.slopes + j * wide + v * kLanes));
         const auto hidden = hn::Eq(score, nothing);
         p = hn::IfThenElse(hidden, hn::Set(d, kHiddenWeight), p);
         ds = hn::IfThenElse(hidden, hn::Zero(d), ds);
@@ -353,6 +374,7 @@ void add_queries(const BackwardSlice& s, Range queries, Range keys, const float*
                         m.lse + from,
                         m.delta + from,
                         m.scores,
+                        m.slopes,
                         m.pair_terms,
                         m.p + from,
                         m.ds + from};

@@ -96,10 +96,12 @@ struct Row {
       return x({static_cast<int64_t>((*table)({b, j / p.page_size})), kv_head, j % p.page_size, c});
     return x({s.batch_kv, kv_head, s.first_kv + row(j), c});
   }
-  /// The logit of key j and how much it is made of; -inf where hidden.
-  double logit(int64_t j, double& size) const {
+  /// The logit of key j and how much it is made of; -inf where hidden. `slope`: its derivative by
+  /// the scaled score.
+  double logit(int64_t j, double& size, double* slope = nullptr) const {
     const attest_softmax_params& p = t.softmax();
     double added = 0;
+    if (slope != nullptr) *slope = 1;
     if (!in_band_and_patch(p, s, i, j) || !in_grid(t, h, i, j, added)) return -kInfinity;
     if (const Tensor* mask = t.find(ATTEST_MASK))
       if ((*mask)({b, h, i, j}) == 0) return -kInfinity;
@@ -124,7 +126,9 @@ struct Row {
       dot += term;
       size += std::abs(term);
     }
-    return (p.softcap > 0 ? p.softcap * std::tanh(dot / p.softcap) : dot) + added;
+    if (p.softcap <= 0) return dot + added;
+    if (slope != nullptr) *slope = 1 / std::pow(std::cosh(dot / p.softcap), 2);
+    return p.softcap * std::tanh(dot / p.softcap) + added;
   }
 };
 
@@ -265,16 +269,16 @@ void judge_query(const Row& at, Gradient& dk, Gradient& dv, Worst& worst) {
   }
   Gradient dq(1, p.head_dim);
   for (int64_t j = 0; j < p.seq_len_kv; ++j) {
-    double size = 0, slope = 0, slope_size = 0;
-    const double logit = at.logit(j, size);
+    double size = 0, slope = 1, dot = 0, dot_size = 0;  // the dot: do.v
+    const double logit = at.logit(j, size, &slope);
     if (logit == -kInfinity) continue;
     for (int64_t c = 0; c < p.head_dim_v; ++c) {
       const double term = d_o({at.b, at.h, at.i, c}) * at.of_key(v, j, c);
-      slope += term, slope_size += std::abs(term);
+      dot += term, dot_size += std::abs(term);
     }
-    const double weight = std::exp(logit - lse), ds = weight * (slope - delta),
+    const double weight = std::exp(logit - lse), ds = weight * (dot - delta) * slope,
                  relative = 1.5e-7 * (6 + 4 * size + std::abs(lse)),
-                 error = relative * std::abs(ds) + 4e-7 * weight * (slope_size + delta_size);
+                 error = relative * std::abs(ds) + 4e-7 * weight * slope * (dot_size + delta_size);
     for (int64_t c = 0; c < p.head_dim; ++c) {
       const double of_q = q({at.b, at.h, at.i, c}), of_k = at.of_key(k, j, c);
       dq.add(0, c, ds * of_k, error * std::abs(of_k));
