@@ -109,8 +109,28 @@ double worst_error(const Trial& trial, double enough = INFINITY) {
   return worst;
 }
 
+/// The largest error of the gradients, likewise.
+double worst_gradient(const Trial& trial) {
+  const abi_test::Gradients expected = abi_test::differentiate(trial);
+  double worst = 0;
+  const auto check = [&](int role, const abi_test::Gradient& gradient) {
+    const Tensor& got = trial.tensor[role];
+    size_t n = 0;
+    got.each([&](const auto& index) {
+      const double value = gradient.value[n];
+      const double bound = unit_roundoff(got.spec.dtype) * std::fabs(value) + 0x1p-25 +
+                           1e-6 * (4 + expected.largest) * gradient.magnitude[n];
+      worst = std::max(worst, error_ratio(got.at(index), value, bound));
+      ++n;
+    });
+  };
+  check(ATTEST_DQ, expected.dq), check(ATTEST_DK, expected.dk), check(ATTEST_DV, expected.dv);
+  return worst;
+}
+
 struct Case {
   const char *file, *name;
+  uint64_t without = 0;  // features that it lists, but refuses in some of these problems
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
@@ -147,6 +167,72 @@ INSTANTIATE_TEST_SUITE_P(Plugins, RightPlugin,
                                            Case{"tests/plugins/plugin_c.so", "plugin_c"},
                                            Case{"tests/plugins/older_header.so", "older_header"}),
                          [](const auto& instance) { return std::string(instance.param.name); });
+
+class RightGradients : public ::testing::TestWithParam<Case> {};
+
+TEST_P(RightGradients, AgreeWithTheDefinitionOnRandomProblems) {
+  const attest_impl* table = find_table(GetParam().file, GetParam().name);
+  ASSERT_NE(table, nullptr) << dlerror();
+  const uint64_t features = table->features & ~GetParam().without;
+  uint64_t met = 0;
+  double worst = 0;
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(seed);
+    Trial trial;
+    abi_test::randomize_gradients(trial, seed, features, table->dtypes);
+    met |= trial.features;
+    ASSERT_NO_FATAL_FAILURE(run(*table, trial));
+    const double error = worst_gradient(trial);
+    ASSERT_LE(error, 1) << "features " << std::hex << trial.features;
+    worst = std::max(worst, error);
+  }
+  EXPECT_EQ(met, features) << "features listed and met";
+  EXPECT_GT(worst, 1e-3) << "a bound that nothing comes near shows nothing";
+}
+
+// flash_backward_cpu takes strides but for those within rows.
+INSTANTIATE_TEST_SUITE_P(Plugins, RightGradients,
+                         ::testing::Values(Case{"plugins/naive_backward.so", "naive_backward"},
+                                           Case{"plugins/flash_backward_cpu.so",
+                                                "flash_backward_cpu", ATTEST_WITH_STRIDES},
+                                           Case{"tests/plugins/honest.so", "honest_backward_pairs"},
+                                           Case{"tests/plugins/backward_bugs.so", "backward_none"}),
+                         [](const auto& instance) { return std::string(instance.param.name); });
+
+/// Bugs, and the features without which they are none.
+struct GradientBug {
+  const char* name;
+  uint64_t needs;
+};
+void PrintTo(const GradientBug& bug, std::ostream* out) { *out << bug.name; }
+
+class GradientBugs : public ::testing::TestWithParam<GradientBug> {};
+
+TEST_P(GradientBugs, AreFarFromTheDefinition) {
+  const auto [name, needs] = GetParam();
+  const attest_impl* table = find_table("tests/plugins/backward_bugs.so", name);
+  ASSERT_NE(table, nullptr);
+  int wrong = 0;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    Trial trial;
+    abi_test::randomize_gradients(trial, seed, needs, ATTEST_BIT(ATTEST_F32));
+    if ((trial.features & needs) != needs) continue;
+    ASSERT_NO_FATAL_FAILURE(run(*table, trial));
+    wrong += worst_gradient(trial) > 3;
+  }
+  EXPECT_GE(wrong, 3);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Planted, GradientBugs,
+    ::testing::Values(GradientBug{"backward_delta_forgotten", 0},
+                      GradientBug{"backward_lse_of_next_row", 0},
+                      GradientBug{"backward_gqa_tiled", ATTEST_WITH_GQA},
+                      GradientBug{"backward_bias_of_next_key", ATTEST_WITH_BIAS},
+                      GradientBug{"backward_hidden_leaks", ATTEST_WITH_MASK},
+                      GradientBug{"backward_cap_slope_forgotten", ATTEST_WITH_SOFTCAP},
+                      GradientBug{"backward_slope_of_next_head", ATTEST_WITH_ALIBI}),
+    [](const auto& instance) { return std::string(instance.param.name); });
 
 /// Two heads, causal where asked, random inputs: what every mutant is tried on.
 void make_problem(Trial& trial, int32_t dtype, int64_t tokens, bool causal) {

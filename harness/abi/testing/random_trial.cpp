@@ -56,6 +56,26 @@ class Maker {
     if (t.features & ATTEST_WITH_ORDER) set_order(tokens_q, packed_q);
     pair_tensors();
     fill();
+    spoil_hidden();
+    if (chance(15)) spoil_one(true);
+  }
+
+  void make_gradients() {
+    t.problem().operation = ATTEST_SOFTMAX_BACKWARD;
+    sizes();
+    set_band();
+    if (with(ATTEST_WITH_ALIBI, 20)) set_slopes();
+    if (with(ATTEST_WITH_SOFTCAP, 30)) p.softcap = float(upto(5));
+    strided_ = with(ATTEST_WITH_STRIDES, 25);
+    unaligned_ = with(ATTEST_WITH_UNALIGNED, 25);
+    mixed_ = with(ATTEST_WITH_MIXED_DTYPE, 25);
+    gradient_tensors();
+    pair_tensors();
+    fill();
+    if (chance(15)) spoil_one(false);
+    write_forward();
+    spoil_hidden();
+    spoil_blind();
   }
 
  private:
@@ -181,6 +201,21 @@ class Maker {
     t.tensor[ATTEST_K] = make(stored_dtype(), {batch_kv, p.num_kv_heads, tokens_kv, p.head_dim});
     t.tensor[ATTEST_V] = make(stored_dtype(), {batch_kv, p.num_kv_heads, tokens_kv, p.head_dim_v});
   }
+  void gradient_tensors() {
+    main_ = dtype();
+    const auto of = [&](int64_t heads, int64_t tokens, int64_t width) {
+      return make(dtype(), {p.batch, heads, tokens, width});
+    };
+    for (const int role : {ATTEST_Q, ATTEST_DQ})
+      t.tensor[role] = of(p.num_heads, p.seq_len_q, p.head_dim);
+    for (const int role : {ATTEST_O, ATTEST_DO})
+      t.tensor[role] = of(p.num_heads, p.seq_len_q, p.head_dim_v);
+    for (const int role : {ATTEST_K, ATTEST_DK})
+      t.tensor[role] = of(p.num_kv_heads, p.seq_len_kv, p.head_dim);
+    for (const int role : {ATTEST_V, ATTEST_DV})
+      t.tensor[role] = of(p.num_kv_heads, p.seq_len_kv, p.head_dim_v);
+    t.tensor[ATTEST_LSE] = make(ATTEST_F32, {p.batch, p.num_heads, p.seq_len_q});
+  }
   /// Pages of the sequences in random order, some of nobody; entries beyond a sequence's length are
   /// -1.
   int64_t set_pages() {
@@ -232,7 +267,7 @@ class Maker {
   void fill() {
     std::normal_distribution<double> normal;
     const double size = chance(30) ? 4 : 1;
-    for (const int role : {ATTEST_Q, ATTEST_K, ATTEST_V, ATTEST_BIAS, ATTEST_REL_BIAS})
+    for (const int role : {ATTEST_Q, ATTEST_K, ATTEST_V, ATTEST_BIAS, ATTEST_REL_BIAS, ATTEST_DO})
       if (Tensor& x = t.tensor[role])
         x.each([&](const auto& index) {
           x.set(index, role == ATTEST_BIAS && chance(20)
@@ -242,11 +277,9 @@ class Maker {
     for (const int role : {ATTEST_MASK, ATTEST_BLOCK_MASK})
       if (Tensor& mask = t.tensor[role])
         mask.each([&](const auto& index) { mask.set(index, chance(70)); });
-    for (const int role : {ATTEST_O, ATTEST_LSE})
+    for (const int role : {ATTEST_O, ATTEST_LSE, ATTEST_DQ, ATTEST_DK, ATTEST_DV})
       if (Tensor& x = t.tensor[role])
         x.each([&](const auto& index) { x.set(index, std::nan("")); });
-    spoil_hidden();
-    if (chance(15)) spoil_one();
   }
   /// K and V that no query sees, pages of nobody included.
   void spoil_hidden() {
@@ -271,12 +304,35 @@ class Maker {
         if (!seen[place(index[0], index[1], index[2])]) x->set(index, bad[upto(4) - 1]);
       });
   }
-  /// One element of V that some may see and others not.
-  void spoil_one() {
+  /// O and LSE of the other inputs.
+  void write_forward() {
+    for (int64_t b = 0; b < p.batch; ++b)
+      for (int64_t h = 0; h < p.num_heads; ++h)
+        for (int64_t i = 0; i < p.seq_len_q; ++i) {
+          const Reference row = attend(t, b, h, i);
+          t.tensor[ATTEST_LSE].set({b, h, i}, row.lse);
+          for (int64_t d = 0; d < p.head_dim_v; ++d)
+            t.tensor[ATTEST_O].set({b, h, i, d}, row.o[size_t(d)]);
+        }
+  }
+  /// Q and dO of queries that see no key.
+  void spoil_blind() {
+    const double bad[] = {std::nan(""), kInfinity, -kInfinity, 1000};
+    for (const int role : {ATTEST_Q, ATTEST_DO}) {
+      Tensor& x = t.tensor[role];
+      x.each([&](const auto& index) {
+        if (t.tensor[ATTEST_LSE].at({index[0], index[1], index[2]}) == -kInfinity)
+          x.set(index, bad[upto(4) - 1]);
+      });
+    }
+  }
+  /// One element of V that some may see and others not. Gradients multiply it by p, which in
+  /// float32 may be 0, so that only NaN is the same in any arithmetic.
+  void spoil_one(bool may_be_infinite) {
     Tensor& v = t.tensor[ATTEST_V];
     v.set({upto(v.spec.dim[0]) - 1, upto(v.spec.dim[1]) - 1, upto(v.spec.dim[2]) - 1,
            upto(v.spec.dim[3]) - 1},
-          chance(50) ? std::nan("") : kInfinity);
+          !may_be_infinite || chance(50) ? std::nan("") : kInfinity);
   }
 
   Trial& t;
@@ -291,6 +347,9 @@ class Maker {
 
 void randomize(Trial& trial, uint64_t seed, uint64_t allowed, uint64_t dtypes) {
   Maker(trial, seed * 7919 + 1, allowed, dtypes).make();
+}
+void randomize_gradients(Trial& trial, uint64_t seed, uint64_t allowed, uint64_t dtypes) {
+  Maker(trial, seed * 7919 + 1, allowed, dtypes).make_gradients();
 }
 
 }  // namespace abi_test

@@ -160,7 +160,10 @@ std::vector<void*> Trial::finish() {
   std::vector<void*> data(ATTEST_ROLES, nullptr);
   for (size_t role = 0; role < ATTEST_ROLES; ++role) {
     specs[role] = tensor[role].spec;
-    specs[role].access = role == ATTEST_O || role == ATTEST_LSE ? ATTEST_WRITE : ATTEST_READ;
+    const bool is_output = problem().operation == ATTEST_SOFTMAX
+                               ? role == ATTEST_O || role == ATTEST_LSE
+                               : role == ATTEST_DQ || role == ATTEST_DK || role == ATTEST_DV;
+    specs[role].access = is_output ? ATTEST_WRITE : ATTEST_READ;
     data[role] = tensor[role].data();
   }
   problem().features = features;
@@ -252,7 +255,7 @@ double factor(const Trial& trial, int32_t role, int64_t b, int64_t head, int64_t
   return factors.at({b, head, block == 0 ? 0 : i / block});
 }
 
-double logit(const Trial& trial, int64_t b, int64_t h, int64_t i, int64_t j) {
+double scaled_score(const Trial& trial, int64_t b, int64_t h, int64_t i, int64_t j) {
   const attest_softmax_params& p = trial.p();
   const Cell query = query_cell(trial, b, i), key = key_cell(trial, b, j);
   const int64_t kv_head = h / (p.num_heads / p.num_kv_heads);
@@ -261,7 +264,12 @@ double logit(const Trial& trial, int64_t b, int64_t h, int64_t i, int64_t j) {
     dot += trial.tensor[ATTEST_Q].at({query.batch, h, query.row, d}) *
            trial.tensor[ATTEST_K].at({key.batch, kv_head, key.row, d});
   dot *= factor(trial, ATTEST_Q_DESCALE, b, h, i) * factor(trial, ATTEST_K_DESCALE, b, kv_head, j);
-  double s = double(p.softmax_scale) * dot;
+  return double(p.softmax_scale) * dot;
+}
+
+double logit(const Trial& trial, int64_t b, int64_t h, int64_t i, int64_t j) {
+  const attest_softmax_params& p = trial.p();
+  double s = scaled_score(trial, b, h, i, j);
   if (p.softcap > 0) s = double(p.softcap) * std::tanh(s / double(p.softcap));
   if (const Tensor& bias = trial.tensor[ATTEST_BIAS]) s += bias.at({b, h, i, j});
   if (const Tensor& slopes = trial.tensor[ATTEST_ALIBI_SLOPES]) {
@@ -341,6 +349,77 @@ Reference attend(const Trial& trial, int64_t b, int64_t h, int64_t i) {
     }
   }
   return result;
+}
+
+namespace {
+
+/// Adds weight * row[channel] to a gradient's row, and its part of what errors are relative to.
+void add_row(Gradient& to, int64_t row, double weight, double magnitude, const Tensor& from,
+             const Index& first) {
+  const int64_t width = from.spec.dim[3];
+  for (int64_t d = 0; d < width; ++d) {
+    Index at = first;
+    at[3] = d;
+    const double x = from.at(at);
+    to.value[size_t(row * width + d)] += weight * x;
+    to.magnitude[size_t(row * width + d)] += std::fabs(magnitude * x);
+  }
+}
+
+struct Product {
+  double sum = 0, magnitude = 0;
+};
+Product product(const Tensor& x, const Index& of_x, const Tensor& y, const Index& of_y) {
+  Product made;
+  Index at = of_x, other = of_y;
+  for (int64_t d = 0; d < x.spec.dim[3]; ++d) {
+    at[3] = other[3] = d;
+    const double term = x.at(at) * y.at(other);
+    made.sum += term;
+    made.magnitude += std::fabs(term);
+  }
+  return made;
+}
+
+}  // namespace
+
+Gradients differentiate(const Trial& trial) {
+  const attest_softmax_params& p = trial.p();
+  const Tensor &q = trial.tensor[ATTEST_Q], &k = trial.tensor[ATTEST_K],
+               &v = trial.tensor[ATTEST_V], &o = trial.tensor[ATTEST_O],
+               &d_o = trial.tensor[ATTEST_DO], &lse = trial.tensor[ATTEST_LSE];
+  const int64_t queries = p.batch * p.num_heads * p.seq_len_q,
+                keys = p.batch * p.num_kv_heads * p.seq_len_kv;
+  Gradients made;
+  for (const auto& [gradient, elements] :
+       {std::pair{&made.dq, queries * p.head_dim}, std::pair{&made.dk, keys * p.head_dim},
+        std::pair{&made.dv, keys * p.head_dim_v}})
+    gradient->value.resize(size_t(elements)), gradient->magnitude.resize(size_t(elements));
+  const auto scale = double(p.softmax_scale);
+  for (int64_t row = 0; row < queries; ++row) {
+    const int64_t b = row / (p.num_heads * p.seq_len_q), h = row / p.seq_len_q % p.num_heads,
+                  i = row % p.seq_len_q, kv_head = h / (p.num_heads / p.num_kv_heads);
+    const Index query{b, h, i, 0};
+    const Product delta = product(d_o, query, o, query);
+    for (int64_t j = 0; j < p.seq_len_kv; ++j) {
+      if (!visible(trial, b, h, i, j)) continue;
+      const Index key{b, kv_head, j, 0};
+      const int64_t key_row = (b * p.num_kv_heads + kv_head) * p.seq_len_kv + j;
+      const Product gradient = product(d_o, query, v, key);
+      const double of_pair = logit(trial, b, h, i, j), of_row = lse.at({b, h, i}),
+                   weight = std::exp(of_pair - of_row);
+      double slope = 1;
+      if (p.softcap > 0)
+        slope -= std::pow(std::tanh(scaled_score(trial, b, h, i, j) / double(p.softcap)), 2);
+      made.largest = std::max({made.largest, std::fabs(of_pair), std::fabs(of_row)});
+      const double ds = scale * slope * weight * (gradient.sum - delta.sum),
+                   magnitude = scale * weight * (gradient.magnitude + delta.magnitude);
+      add_row(made.dq, row, ds, magnitude, k, key);
+      add_row(made.dk, key_row, ds, magnitude, q, query);
+      add_row(made.dv, key_row, weight, weight, d_o, query);
+    }
+  }
+  return made;
 }
 
 }  // namespace abi_test

@@ -1,6 +1,6 @@
-// Softmax attention by definition, in float64, written from the meaning of attest.h pair by pair:
-// for each query, which of all keys it may see. It shares nothing with attest.hpp, which it is
-// there to test, nor with the goldens of the harness.
+// Softmax attention and its gradients by definition, in float64, written from the meaning of
+// attest.h pair by pair: for each query, which of all keys it may see. It shares nothing with
+// attest.hpp, which it is there to test, nor with the goldens of the harness.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -103,8 +103,22 @@ struct Reference {
 };
 Reference attend(const Trial& trial, int64_t b, int64_t h, int64_t i);
 
+/// A gradient, dense, and what errors are relative to.
+struct Gradient {
+  std::vector<double> value, magnitude;
+};
+struct Gradients {
+  Gradient dq, dk, dv;
+  double largest = 0;  // of |logit| and |lse|
+};
+/// Of the sum of dO * O, from O and LSE as the trial has them.
+Gradients differentiate(const Trial& trial);
+
 /// A random small problem with some of `allowed`, inputs filled in, outputs NaN; keys that nobody
 /// sees hold NaN, Inf or 1000.
 void randomize(Trial& trial, uint64_t seed, uint64_t allowed, uint64_t dtypes);
+/// The same of ATTEST_SOFTMAX_BACKWARD. O and LSE are those of the other inputs. Queries that see
+/// no key hold NaN, Inf or 1000, too.
+void randomize_gradients(Trial& trial, uint64_t seed, uint64_t allowed, uint64_t dtypes);
 
 }  // namespace abi_test
