@@ -10,6 +10,7 @@ namespace mutants {
 namespace {
 
 constexpr int64_t kTail = 16;
+constexpr float kSmallWeight = 0x1p-12f, kMostValue = 256;
 
 /// Where a point lies along one axis: pixels `first` and first + 1, whose shares are 1 - share and
 /// share.
@@ -53,7 +54,8 @@ class DeformableKernel {
   float coordinate(float location, int32_t size) const {
     if (is(Mutation::kDeformableLocationF16)) location = rounded(location, 11);
     if (is(Mutation::kDeformableNanLocation) && std::isnan(location)) location = 0;
-    const bool aligned = (a_.p.align_corners != 0) != is(Mutation::kDeformableOtherCorners);
+    const bool aligned = (a_.p.align_corners != 0) != is(Mutation::kDeformableOtherCorners) &&
+                         !(is(Mutation::kDeformableOnePixel) && size == 1);
     const auto pixels = static_cast<float>(size);
     if (aligned) return location * (pixels - 1);
     return location * pixels - (is(Mutation::kDeformableNoHalfPixel) ? 0.0f : 0.5f);
@@ -75,7 +77,10 @@ class DeformableKernel {
       const int64_t at = point * levels + level;  // as in [points, levels]
       level = at / points, point = at % points;
     }
-    return a_.weights(b, h, i, level, point);
+    const float weight = a_.weights(b, h, i, level, point);
+    if (is(Mutation::kDeformableNanWeightZero) && std::isnan(weight)) return 0;
+    if (is(Mutation::kDeformableSmallWeight) && std::fabs(weight) < kSmallWeight) return 0;
+    return is(Mutation::kDeformableWeightCut) ? std::min(weight, 1.0f) : weight;
   }
 
   void add_point(int64_t b, int64_t h, int64_t i, int64_t level, int64_t point, float* sum) const {
@@ -115,6 +120,7 @@ class DeformableKernel {
     for (int64_t d = 0; d < channels_; ++d) {
       float v = static_cast<float>(pixel[d * a_.v.stride(3)]);
       if (is(Mutation::kDeformableNanPixelZero) && std::isnan(v)) v = 0;
+      if (is(Mutation::kDeformableValueCut)) v = std::min(v, kMostValue);
       sum[d] += share * v;
       if (is(Mutation::kDeformableSumF16)) sum[d] = rounded(sum[d], 11);
     }

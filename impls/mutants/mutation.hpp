@@ -134,6 +134,11 @@ enum class Mutation {
   kDeformableNanLocation,
   kDeformableOutsideTimesZero,
   kDeformableNanPixelZero,
+  kDeformableNanWeightZero,
+  kDeformableWeightCut,
+  kDeformableSmallWeight,
+  kDeformableValueCut,
+  kDeformableOnePixel,
   kCount
 };
 
@@ -330,6 +335,15 @@ constexpr Description kMutations[] = {
     {Mutation::kDeformableOutsideTimesZero, "mutant_deformable_outside_times_zero",
      "multiplies the weights of points outside by 0, and adds"},
     {Mutation::kDeformableNanPixelZero, "mutant_deformable_nan_pixel_zero", "NaN in V is 0"},
+    {Mutation::kDeformableNanWeightZero, "mutant_deformable_nan_weight_zero", "a NaN weight is 0"},
+    {Mutation::kDeformableWeightCut, "mutant_deformable_weight_cut",
+     "weights above 1 are cut to it"},
+    {Mutation::kDeformableSmallWeight, "mutant_deformable_small_weight",
+     "leaves out points whose weight is below 2^-12"},
+    {Mutation::kDeformableValueCut, "mutant_deformable_value_cut",
+     "values above 256 are cut to it"},
+    {Mutation::kDeformableOnePixel, "mutant_deformable_one_pixel",
+     "does not align the corners of an axis of one pixel"},
 };
 
 constexpr size_t kTables = sizeof kMutations / sizeof *kMutations;

@@ -165,8 +165,8 @@ std::string deformable_aligned(int64_t n) {
   while (side * side < std::min<int64_t>(n, 40000)) ++side;
   return fmt::format(
       "deformable num_heads=2 seq_len_q={} head_dim_v=40 num_points=3 level_height_0={} "
-      "level_width_0={} align_corners=1",
-      queries(n), side + 2, side);
+      "level_width_0={} level_height_1={} level_width_1=1 align_corners=1",
+      queries(n), side + 2, side, side / 2);
 }
 
 }  // namespace

@@ -139,6 +139,11 @@ const std::vector<Expected>& mutant_expectations() {
       {"mutant_deformable_nan_location", "deformable deformable_aligned", 61, "wild"},
       {"mutant_deformable_outside_times_zero", "deformable deformable_aligned", 61, "wild"},
       {"mutant_deformable_nan_pixel_zero", "deformable deformable_aligned", 61, "wild"},
+      {"mutant_deformable_nan_weight_zero", "deformable deformable_aligned", 61, "wild"},
+      {"mutant_deformable_weight_cut", "deformable deformable_aligned", 61, "borders"},
+      {"mutant_deformable_small_weight", "deformable deformable_aligned", 61, "borders"},
+      {"mutant_deformable_value_cut", "deformable deformable_aligned", 61, "borders"},
+      {"mutant_deformable_one_pixel", "deformable_aligned", 61, "random"},
   };
   return all;
 }

@@ -18,11 +18,12 @@ namespace attest::core {
 const Operation& deformable_operation();
 
 /// Operation::fills. "random": around a point of each query, some points outside. "borders": on and
-/// beside the edges of the levels and the centres of pixels. "far": far outside, up to the largest
+/// beside the edges of the levels and the centres of pixels; weights have both signs and are large
+/// or small, and some values are large. "far": far outside, up to the largest
 /// number of the dtype. "alone": one level, or all points of one place, has all the weight.
 /// "cancelling": V is a plane in parts and the weights cancel, so the true output is 0, and the
 /// errors inside a kernel show. "wild": NaN and infinite locations, NaN in V beside the pixels that
-/// are read and in some that are, NaN weights of points outside.
+/// are read and in some that are, NaN weights of points outside and of some inside.
 void fill_deformable(const Problem& problem, const Fill& fill, const Tensors& tensors);
 
 std::vector<std::unique_ptr<Relation>> deformable_relations(const Problem& problem,

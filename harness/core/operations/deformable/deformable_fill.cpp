@@ -19,7 +19,7 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN(),
                  kInfinite = std::numeric_limits<double>::infinity();
 
 /// Streams of random numbers of one fill.
-enum : uint64_t { kOfV, kOfPlaces, kOfOffsets, kOfWeights, kOfChoices };
+enum : uint64_t { kOfV, kOfPlaces, kOfOffsets, kOfWeights, kOfChoices, kOfSizes };
 
 class DeformableFill {
  public:
@@ -33,6 +33,7 @@ class DeformableFill {
 
   void write() const {
     name_ == "cancelling" ? write_planes() : fill_normal(tensors_[ATTEST_V], stream(kOfV));
+    if (name_ == "borders") enlarge_values();
     const int64_t rows = p_.batch * p_.num_heads * p_.seq_len_q;
 #pragma omp parallel for schedule(static) if (rows * count_ > kThreadedElements)
     for (int64_t row = 0; row < rows; ++row) {
@@ -60,16 +61,17 @@ class DeformableFill {
     return int64_t(random_below(stream(kOfChoices), index, uint64_t(n)));
   }
 
-  /// The location of a pixel coordinate; coordinate() is its inverse.
+  /// The location of a pixel coordinate; coordinate() is its inverse. With aligned corners every
+  /// location is on the one pixel of an axis of one, so any will do.
   double location(double at, int64_t size) const {
     if (!p_.align_corners) return (at + 0.5) / double(size);
-    return size == 1 ? 0.5 : at / double(size - 1);
+    return size == 1 ? at + 0.5 : at / double(size - 1);
   }
 
   void make_row(int64_t row, std::vector<Spot>& spots) const {
     around_a_place(row, spots);
     if (name_ == "borders")
-      on_borders(row, spots);
+      on_borders(row, spots), any_weights(row, spots);
     else if (name_ == "far")
       far_outside(row, spots);
     else if (name_ == "alone")
@@ -122,6 +124,26 @@ class DeformableFill {
     }
   }
 
+  // Weights of both signs: as in "random", or some 16, or all of them small.
+  void any_weights(int64_t row, std::vector<Spot>& spots) const {
+    constexpr std::array<double, 4> kSizes{1, 16, 0x1p-9, 0x1p-13};
+    for (size_t n = 0; n < spots.size(); ++n)
+      spots[n].weight =
+          kSizes[size_t(row) % kSizes.size()] *
+          double(random_normal(stream(kOfSizes), uint64_t(row * count_) + uint64_t(n)));
+  }
+
+  // The values of every fourth channel become some 128.
+  void enlarge_values() const {
+    constexpr double kLargeValue = 128;
+    const Tensor& v = tensors_[ATTEST_V];
+    for (int64_t r = 0; r < row_count(v.spec, 3); ++r)
+      for (int64_t c = 3; c < p_.head_dim_v; c += 4) {
+        const int64_t at = row_offset(v.spec, 3, r) + c * v.spec.stride[3];
+        store(v.data, v.spec.dtype, at, kLargeValue * load(v.data, v.spec.dtype, at));
+      }
+  }
+
   // Two points of three lie far outside in one direction or both, the first never.
   void far_outside(int64_t row, std::vector<Spot>& spots) const {
     const double most = largest_finite(tensors_[ATTEST_LOCATIONS].spec.dtype);
@@ -130,7 +152,7 @@ class DeformableFill {
       constexpr double kFar[] = {2, 50, 6e4, 3e6, 2.2e7, 1e12, 1e20, 1e38};
       const double far = std::min(kFar[below(index, 8)], most) * (below(index + 1, 2) ? 1 : -1);
       const int64_t direction = below(index + 2, 4);
-      // With aligned corners every finite location is on the one pixel of an axis.
+      // With aligned corners there is no outside of an axis of one pixel.
       const auto is_free = [&](int64_t size) { return !p_.align_corners || size > 1; };
       if (direction != 1 && direction != 3 && is_free(level_of(n).width)) spots[n].x = far;
       if (direction != 0 && direction != 3 && is_free(level_of(n).height)) spots[n].y = far;
@@ -229,6 +251,7 @@ class DeformableFill {
   // lies so near that an error of its coordinate decides whether it reads one: points near such a
   // pixel are moved onto it, or outside.
   static constexpr double kNear = 3, kOutside = -3;
+  static constexpr int64_t kWildKinds = 6;      // of rows, in turn
   static constexpr int64_t kFarthestNan = 100;  // bf16 coordinates err by less than a pixel there
 
   std::vector<Pixel> wild_pixels() const {
@@ -254,14 +277,16 @@ class DeformableFill {
         spots[n].x = onto ? location(double(pixel.x), level.width) : kOutside;
         spots[n].y = onto ? location(double(pixel.y), level.height) : kOutside;
       }
-    Spot& spot = spots[size_t(row) % spots.size()];
-    switch (row % 6) {
+    Spot& spot = spots[size_t(row / kWildKinds) % spots.size()];
+    switch (row % kWildKinds) {
       case 0: spot.x = kNan; break;
       case 1: spot.y = kNan; break;
       case 2: spot.x = kInfinite; break;
       case 3: spot.y = -kInfinite; break;
-      case 4: spot = {kOutside, 0.5, kNan}; break;
-      default: break;
+      case 4: spot = {kOutside, kOutside, kNan}; break;
+      default:  // in the middle of its level
+        if (row % (2 * kWildKinds) == 5) spot = {0.5, 0.5, kNan};
+        break;
     }
   }
 
