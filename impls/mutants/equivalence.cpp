@@ -167,6 +167,7 @@ bool shows_in_linear(Mutation mutation, const attest_problem& problem) {
     case Mutation::kLinearDroppedChunk: return p.seq_len_kv >= 64;
     // With fewer keys no fill hides a tile before a key that counts.
     case Mutation::kLinearStopsAtHidden: return mask && p.seq_len_kv >= 34;
+    case Mutation::kLinearEpsFixed: return p.eps != kUsualEps;
     case Mutation::kLinearGqaTiled: return p.num_kv_heads > 1 && p.num_kv_heads < p.num_heads;
     case Mutation::kLinearChannelTail: return has_tail(p.head_dim);
     default: return true;
@@ -175,15 +176,18 @@ bool shows_in_linear(Mutation mutation, const attest_problem& problem) {
 
 bool shows_in_deformable(Mutation mutation, const attest_problem& problem) {
   const auto& p = attest::params<attest_deformable_params>(problem);
-  bool is_square = true;
-  for (int level = 0; level < p.num_levels; ++level)
+  bool is_square = true, has_one_pixel = false;
+  for (int level = 0; level < p.num_levels; ++level) {
     is_square &= p.level_height[level] == p.level_width[level];
+    has_one_pixel |= p.level_height[level] == 1 || p.level_width[level] == 1;
+  }
   switch (mutation) {
     case Mutation::kDeformableNoHalfPixel: return p.align_corners == 0;
     case Mutation::kDeformableLevelOffset: return p.num_levels > 1;
     case Mutation::kDeformableNextWeight: return p.num_points > 1;
     case Mutation::kDeformableWeightsTurned: return p.num_levels > 1 && p.num_points > 1;
     case Mutation::kDeformableTurnedLevel: return !is_square;
+    case Mutation::kDeformableOnePixel: return p.align_corners == 1 && has_one_pixel;
     case Mutation::kDeformableChannelTail: return has_tail(p.head_dim_v);
     case Mutation::kDeformableLocationF16:
       return problem.tensor[ATTEST_LOCATIONS].dtype == ATTEST_F32;

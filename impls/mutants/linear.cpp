@@ -13,6 +13,7 @@ namespace {
 
 constexpr int64_t kChunk = 64;  // keys that are summed apart
 constexpr int64_t kTail = 16;
+constexpr float kMostPhi = 9, kMostValue = 24;
 constexpr int64_t kSkipped = 16;  // keys of a tile that kLinearStopsAtHidden looks at
 
 /// sum phi(k)^T v and, in the last column, sum phi(k), of one key head; the same of a chunk; rows
@@ -63,6 +64,11 @@ class LinearKernel {
     if (is(Mutation::kLinearNanAsZero) && std::isnan(channel)) channel = 0;
     if (is(Mutation::kLinearPhiRelu)) return std::max(channel, 0.0f) + 1;
     if (is(Mutation::kLinearPhiCut) && channel < -6) return 0;
+    if (is(Mutation::kLinearPhiOfBoth)) {
+      const float positive = channel > 0 ? 1 : 0;
+      return positive * (channel + 1) + (1 - positive) * std::exp(channel);
+    }
+    if (is(Mutation::kLinearPhiCapped)) channel = std::min(channel, kMostPhi - 1);
     return attest::Linear<T>::phi(channel) - (is(Mutation::kLinearPhiWithoutOne) ? 1 : 0);
   }
 
@@ -115,6 +121,7 @@ class LinearKernel {
       if ((is(Mutation::kLinearNanValueZero) || (is(Mutation::kLinearNanTail) && last)) &&
           std::isnan(value))
         value = 0;
+      if (is(Mutation::kLinearValueCut)) value = std::min(value, kMostValue);
     }
   }
 
@@ -129,7 +136,8 @@ class LinearKernel {
       }
     }
     const bool no_eps = is(Mutation::kLinearEpsForgotten) || is(Mutation::kLinearEpsPerChannel);
-    const float total = x.row[x.width - 1] + (no_eps ? 0 : a_.p.eps);
+    const float eps = is(Mutation::kLinearEpsFixed) ? kUsualEps : a_.p.eps,
+                total = x.row[x.width - 1] + (no_eps ? 0 : eps);
     for (int64_t d = 0; d < x.width - 1; ++d) a_.o(b, h, i, d) = x.row[d] / total;
   }
 

@@ -9,8 +9,9 @@
 
 namespace mutants {
 
-constexpr int64_t kTile = 64;      // keys of a tile
-constexpr int64_t kChannels = 32;  // channels are padded to a multiple of this
+constexpr int64_t kTile = 64;       // keys of a tile
+constexpr int64_t kChannels = 32;   // channels are padded to a multiple of this
+constexpr float kUsualEps = 1e-6f;  // of linear attention
 
 constexpr int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 

@@ -147,7 +147,7 @@ std::string linear(int64_t n) {
 }
 std::string linear_masked(int64_t n) {
   return fmt::format(
-      "linear batch=2 num_heads=2 seq_len_q={} seq_len_kv={} head_dim=16 mask query_mask",
+      "linear batch=2 num_heads=2 seq_len_q={} seq_len_kv={} head_dim=16 eps=0.001 mask query_mask",
       queries(n), n);
 }
 

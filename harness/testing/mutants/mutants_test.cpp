@@ -217,7 +217,10 @@ TEST(Mutants, EachDefaultFillAloneSeesOne) {
     const char *fill, *mutant, *family, *dtype, *more = "";
   } kAlone[] = {
       {"huge", "mutant_max_from_minus_1e4", "plain", "bf16"},
-      {"faint", "mutant_linear_phi_cut", "linear", "f16"},
+      {"faint", "mutant_linear_eps_forgotten", "linear", "f16"},
+      {"large", "mutant_linear_phi_of_both", "linear", "f32"},
+      {"large", "mutant_linear_phi_capped", "linear", "f32"},
+      {"large", "mutant_linear_value_cut", "linear", "bf16"},
       {"wild", "mutant_linear_nan_as_zero", "linear", "f32"},
       {"wild", "mutant_linear_nan_tail", "linear", "bf16"},
       {"wild", "mutant_deformable_nan_location", "deformable", "f32"},

@@ -121,7 +121,7 @@ class LinearOperation final : public Operation {
 
   // A masked query has phi 0, and 0 times a state of NaN is NaN or, where the row is left out, 0.
   std::vector<std::string> fills(const Problem& problem) const override {
-    std::vector<std::string> names{"random", "cancelling", "faint"};
+    std::vector<std::string> names{"random", "cancelling", "faint", "large"};
     if (!problem.has(ATTEST_QUERY_MASK)) names.emplace_back("wild");
     return names;
   }

@@ -16,6 +16,8 @@ const Operation& linear_operation();
 /// "random": normal numbers. "faint": q and some 16 keys are near -8, and the other keys are near
 /// -30. The normaliser phi(q) sum phi(k) is then so small that an error in eps shows. If there is a
 /// mask of keys, this fill hides whole tiles of them.
+/// "large": in some keys and queries every other channel is some 50 times as large, and some values
+/// are.
 /// "cancelling": the true output is 0. Storing it rounds nothing, so the rounding inside a kernel
 /// shows. "wild": as "random", with a few NaN that the masks let through.
 void fill_linear(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own);

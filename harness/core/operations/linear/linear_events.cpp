@@ -20,6 +20,7 @@ using Found = std::set<std::string>;
 
 constexpr int64_t kTiles[] = {16, 32, 64, 128, 256}, kLeastTile = 16;
 constexpr double kLargestHalf = 65504;  // the largest number of f16
+constexpr double kOfLarge = 6;          // a mean product of phi in the fill "large", or less
 constexpr int64_t kFewKeys = 48, kCancellingKeys = 8;
 constexpr double kCancelled = 1.0 / 3, kShare = 0.05, kNearlyAll = 0.9, kAlmostAll = 0.99;
 // What an output moves by shows if it is so many of its roundings (six standard deviations), and so
@@ -295,8 +296,8 @@ std::vector<NumericEvent> linear_events(const Problem& problem) {
   }
   add("normaliser/eps");
   add("normaliser/65504",
-      double(keys * p.head_dim) < kLargestHalf
-          ? "fewer than 65,504 products of phi are in the sum, and no fill has large ones"
+      kOfLarge * double(keys * p.head_dim) < kLargestHalf
+          ? "too few products of phi are in the sum, also in the fill with large ones"
           : "");
   for (const char* name : {"phi/exp", "phi/linear", "phi/both", "phi/faint"}) add(name);
   add("keys/few", fewer_than(kFewKeys));

@@ -27,6 +27,35 @@ void fill_faint_keys(const Tensor& tensor, uint64_t seed) {
                 silent.data());
 }
 
+// "large": in one key of four, or 64 of a head, the even channels are some 50 times as large, and
+// in every fourth query the odd ones. So exp(x) of some overflows float32, but sums stay in range:
+// no product of a channel has two large factors.
+constexpr float kLarge = 48, kLargeValue = 16;
+constexpr int64_t kLargeKeys = 64, kLargeInterval = 4;
+
+void fill_large(const Tensor& tensor, uint64_t seed, int64_t one_in, int64_t first, int64_t step,
+                float factor) {
+  fill_normal(tensor, seed);
+  const TensorSpec& spec = tensor.spec;
+  for (int64_t r = 0; r < row_count(spec, 3); ++r) {
+    if (r % spec.dim[2] % one_in != 0) continue;
+    for (int64_t c = first; c < spec.dim[3]; c += step) {
+      const int64_t at = row_offset(spec, 3, r) + c * spec.stride[3];
+      store(tensor.data, spec.dtype, at, double(factor) * load(tensor.data, spec.dtype, at));
+    }
+  }
+}
+
+void fill_large(int32_t role, const Tensor& tensor, uint64_t seed) {
+  if (role == ATTEST_K)
+    fill_large(tensor, seed, std::max(tensor.spec.dim[2] / kLargeKeys, kLargeInterval), 0, 2,
+               kLarge);
+  else if (role == ATTEST_Q)
+    fill_large(tensor, seed, kLargeInterval, 1, 2, kLarge);
+  else
+    fill_large(tensor, seed, 1, 3, 4, kLargeValue);
+}
+
 // Whether key or query `place` counts: seven in eight do.
 void fill_mask(const Tensor& tensor, uint64_t seed, int64_t period) {
   const int64_t places = tensor.spec.dim[2] * tensor.spec.dim[3];
@@ -175,10 +204,10 @@ class LinearWild {
 }  // namespace
 
 void fill_linear(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own) {
-  if (const std::string_view known[] = {"random", kTokens, "faint", "cancelling", "wild"};
+  if (const std::string_view known[] = {"random", kTokens, "faint", "large", "cancelling", "wild"};
       std::find(std::begin(known), std::end(known), fill.name) == std::end(known))
     throw Error("fill '" + fill.name +
-                "': linear attention has random, tokens, faint, cancelling and wild");
+                "': linear attention has random, tokens, faint, large, cancelling and wild");
   const bool faint = fill.name == "faint", cancels = fill.name == "cancelling",
              wild = fill.name == "wild";
   for (const Role& role : problem.operation->roles()) {
@@ -196,6 +225,8 @@ void fill_linear(const Problem& problem, const Fill& fill, const Tensors& tensor
       (role.index == ATTEST_Q   ? fill_cancelling_queries
        : role.index == ATTEST_K ? fill_cancelling_keys
                                 : fill_cancelling_values)(tensor, seed);
+    else if (fill.name == "large")
+      fill_large(role.index, tensor, seed);
     else if (faint && role.index == ATTEST_K)
       fill_faint_keys(tensor, seed);
     else if (faint && role.index == ATTEST_Q)

@@ -199,7 +199,7 @@ TEST(LinearFill, SameBytesWhateverTheStrides) {
 
 TEST(LinearFill, TokensGiveTheirOwnFillAlone) {
   const Shape shape{.seq_len_q = 10, .head_dim = 8};
-  for (const char* fill : {"tokens", "faint", "cancelling", "wild"}) {
+  for (const char* fill : {"tokens", "faint", "large", "cancelling", "wild"}) {
     Case c(shape, ATTEST_F32, {"random", 1});
     const uint64_t given = hash_tensor(c.tensors[ATTEST_K]);
     linear_operation().fill(c.problem, {fill, 1}, c.tensors, true);
