@@ -31,8 +31,8 @@ struct FlashBackwardCpu {
       .dtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16),
       .features = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL |
                   ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL | ATTEST_WITH_BIAS | ATTEST_WITH_MASK |
-                  ATTEST_WITH_SOFTCAP | ATTEST_WITH_ALIBI | ATTEST_WITH_STRIDES |
-                  ATTEST_WITH_UNALIGNED};
+                  ATTEST_WITH_SOFTCAP | ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS |
+                  ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED};
   // Parts of the keys are made smaller until there are so many tasks. They follow from the sizes
   // alone.
   static constexpr int64_t kLeastTasks = 32;
@@ -92,8 +92,9 @@ struct FlashBackwardCpu {
     support.sum_chain = std::max(work.tile_keys + work.part / work.tile_keys + work.parts,
                                  work.block + work.blocks * work.group);
     // Where scores are edited, tiles with NaN are summed pair by pair.
-    if ((problem.features & (ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW | ATTEST_WITH_MASK |
-                             ATTEST_WITH_BIAS | ATTEST_WITH_SOFTCAP | ATTEST_WITH_ALIBI)) != 0)
+    if ((problem.features &
+         (ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW | ATTEST_WITH_MASK | ATTEST_WITH_BIAS |
+          ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_SOFTCAP | ATTEST_WITH_ALIBI)) != 0)
       support.sum_chain = std::max({support.sum_chain, work.part + work.parts,
                                     impls::softmax_params(problem).seq_len_q * work.group});
     support.workspace_bytes = work.workspace_bytes;

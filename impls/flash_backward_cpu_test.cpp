@@ -62,6 +62,22 @@ Trial make_trial(uint64_t seed, bool finite) {
     for (int64_t n = 0; n < static_cast<int64_t>(slopes.elements()); ++n)
       slopes.set(n, std::pow(0.5, static_cast<double>(r.upto(8))));
   }
+  Random more{std::mt19937_64(seed + 1000)};
+  if (more.chance(20)) {
+    t.features |= ATTEST_WITH_SINKS;
+    Tensor& sinks = t.tensor[ATTEST_SINKS] = trial::make(ATTEST_F32, {p.num_heads});
+    trial::randomize(sinks, more.engine, 2);
+  }
+  if (more.chance(25)) {
+    t.features |= ATTEST_WITH_BLOCK_MASK;
+    p.block_q = more.upto(40), p.block_kv = more.upto(80);
+    Tensor& blocks = t.tensor[ATTEST_BLOCK_MASK] = trial::make(
+        ATTEST_BOOL,
+        {more.pick<int64_t>({1, p.batch}), more.pick<int64_t>({1, p.num_heads}),
+         (p.seq_len_q + p.block_q - 1) / p.block_q, (p.seq_len_kv + p.block_kv - 1) / p.block_kv});
+    for (int64_t n = 0; n < static_cast<int64_t>(blocks.elements()); ++n)
+      blocks.set(n, more.chance(60));
+  }
   trial::write_forward(t);
   Tensor& lse = t.tensor[ATTEST_LSE];
   if (!finite && r.chance(30))

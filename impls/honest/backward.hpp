@@ -12,8 +12,9 @@ namespace honest {
 
 constexpr uint64_t kBackwardFeatures =
     ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW |
-    ATTEST_WITH_DIAGONAL | ATTEST_WITH_SOFTCAP | ATTEST_WITH_ALIBI | ATTEST_WITH_BIAS |
-    ATTEST_WITH_MASK | ATTEST_WITH_STRIDES | ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED;
+    ATTEST_WITH_DIAGONAL | ATTEST_WITH_SOFTCAP | ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS |
+    ATTEST_WITH_BIAS | ATTEST_WITH_MASK | ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_GLOBAL |
+    ATTEST_WITH_SEQ_LENS | ATTEST_WITH_STRIDES | ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED;
 
 /// What a kernel rounds to, by the stages of the gradients; and what it would declare.
 struct GradientArithmetic {
@@ -190,6 +191,7 @@ class BackwardKernel {
       const double weight = std::exp(score + static_cast<double>(term) - given);
       total += weight, sum += weight * gradient;
     }
+    total += std::exp(static_cast<double>(a_.sink(h)) - given);
     return {given + std::log(total), kept(static_cast<float>(sum / total), dtype)};
   }
 

@@ -43,6 +43,10 @@ enum class Bug {
   kCapSlopeUnscaled,
   kSlopeOfNextHead,
   kDistanceSigned,
+  kSinkDividedOut,
+  kBlocksOfNextKey,
+  kGlobalQueriesLost,
+  kLengthIgnored,
   kCount
 };
 
@@ -80,6 +84,11 @@ constexpr Description kDescriptions[] = {
     {"backward_cap_slope_unscaled", "1 - tanh^2 is that of q.k, without softmax_scale"},
     {"backward_slope_of_next_head", "ALiBi has the slope of the next head"},
     {"backward_distance_signed", "ALiBi's distance has a sign"},
+    {"backward_sink_divided_out", "p is that of a softmax without the sink"},
+    {"backward_blocks_of_next_key", "a key is hidden, too, where the next one's block is"},
+    {"backward_global_queries_lost",
+     "dk and dv leave out global queries that the band does not have"},
+    {"backward_length_ignored", "keys beyond the sequence's length are seen"},
 };
 constexpr size_t kBugs = sizeof kDescriptions / sizeof *kDescriptions;
 static_assert(kBugs == static_cast<size_t>(Bug::kCount));
@@ -156,6 +165,10 @@ class Gradients {
     return is(Bug::kValuesCut) ? std::clamp(x, -kMostValue, kMostValue) : x;
   }
   float logit_of(float dot, int64_t b, int64_t h, int64_t i, int64_t j) const {
+    if (is(Bug::kBlocksOfNextKey) && a_.block_mask &&
+        !a_.block_mask(b, h, i / a_.p.block_q,
+                       std::min(j + 1, a_.p.seq_len_kv - 1) / a_.p.block_kv))
+      return kHidden;
     float logit = a_.logit(dot, b, h, i, j);
     if (is(Bug::kBiasOfNextKey) && a_.bias && logit != kHidden)
       logit += static_cast<float>(a_.bias(b, h, i, (j + 1) % a_.p.seq_len_kv)) -
@@ -175,6 +188,13 @@ class Gradients {
                 capped = std::tanh(score / a_.p.softcap);
     return 1 - capped * capped;
   }
+  /// Whether a global query sees the key although the band does not have it.
+  bool outside_band(int64_t b, int64_t i, int64_t j) const {
+    const attest_softmax_params& p = a_.p;
+    const int64_t away = j - a_.diagonal(b, i);
+    return i < p.global_tokens && ((p.window_left >= 0 && away < -p.window_left) ||
+                                   (p.window_right >= 0 && away > p.window_right));
+  }
   /// Whether the pairs of a key are left out.
   bool loses(int64_t b, int64_t kv_head, int64_t j) const {
     return j == a_.p.seq_len_kv - 1 &&
@@ -183,9 +203,12 @@ class Gradients {
 
   void add_query(int64_t b, int64_t h, int64_t kv_head, int64_t i) const {
     const attest_softmax_params& p = a_.p;
-    const auto [begin, end] = a_.keys(b, i);
-    const float of_row = delta(b, h, i),
-                lse = a_.lse(b, h, is(Bug::kLseOfNextRow) ? (i + 1) % p.seq_len_q : i);
+    auto [begin, end] = a_.keys(b, i);
+    if (is(Bug::kLengthIgnored) && end == a_.length_kv(b)) end = p.seq_len_kv;
+    const float of_row = delta(b, h, i);
+    float lse = a_.lse(b, h, is(Bug::kLseOfNextRow) ? (i + 1) % p.seq_len_q : i);
+    if (is(Bug::kSinkDividedOut) && a_.sinks && lse != kHidden)
+      lse = std::log(std::exp(lse) - std::exp(a_.sink(h)));
     std::vector<float> dq(static_cast<size_t>(p.head_dim), 0.0f);
     const bool is_tail = is(Bug::kQueryTail) && i >= p.seq_len_q / kTile * kTile;
     for (int64_t j = 0; j < p.seq_len_kv; ++j) {
@@ -206,7 +229,9 @@ class Gradients {
       if (is(Bug::kProductF16))
         weight = mutants::rounded(weight, 11), ds = mutants::rounded(ds, 11);
       if (is(Bug::kDvUnnormalised)) weight = std::exp(seen);
-      const bool in_dk = !(is(Bug::kDiagonalLostInDk) && j == end - 1) && !is_tail,
+      if (is(Bug::kGlobalQueriesLost) && outside_band(b, i, j)) weight = 0;
+      const bool in_dk = !(is(Bug::kDiagonalLostInDk) && j == end - 1) && !is_tail &&
+                         !(is(Bug::kGlobalQueriesLost) && outside_band(b, i, j)),
                  in_dq = !(is(Bug::kKeyTailOfDq) && j >= p.seq_len_kv / kTile * kTile);
       const int64_t row = key_row(kv_head, j);
       for (int64_t d = 0; d < p.head_dim; ++d) {
@@ -241,8 +266,9 @@ struct Backward {
       .dtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16),
       .features = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL |
                   ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL | ATTEST_WITH_BIAS | ATTEST_WITH_MASK |
-                  ATTEST_WITH_SOFTCAP | ATTEST_WITH_ALIBI | ATTEST_WITH_STRIDES |
-                  ATTEST_WITH_UNALIGNED};
+                  ATTEST_WITH_SOFTCAP | ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS |
+                  ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_GLOBAL | ATTEST_WITH_SEQ_LENS |
+                  ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED};
   const attest_problem& problem;
 
   static const char* query(const attest_problem& problem, attest_support& support) {

@@ -355,6 +355,8 @@ void add_queries(const BackwardSlice& s, Range queries, Range keys, const float*
   int finite = part.all_finite ? -1 : 0;  // whether K, Q and dO are; -1: Q and dO are not known yet
   for (int64_t at = keys.begin; at < keys.end; at += kTileKeys) {
     const Range tile{at, std::min(at + kTileKeys, keys.end)};
+    if (s.block_mask != nullptr && !blocks_show<false>(s, queries.begin, queries.end - 1, tile))
+      continue;
     const int64_t first_key = at - keys.begin;
     const Rows k{part.k.data + first_key * part.k.stride, part.k.stride},
         v{part.v.data + first_key * part.v.stride, part.v.stride};

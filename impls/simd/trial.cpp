@@ -224,6 +224,8 @@ void write_forward(Trial& t) {
       for (size_t c = 0; c < row.size(); ++c)
         row[c] += std::exp(logit) * at.of_key(t.tensor.at(ATTEST_V), j, static_cast<int64_t>(c));
     }
+    if (const Tensor* sinks = t.find(ATTEST_SINKS); sinks != nullptr && sum > 0)
+      sum += std::exp((*sinks)({h}));
     for (size_t c = 0; c < row.size(); ++c)
       o.set(o.at({b, h, i, static_cast<int64_t>(c)}), sum == 0 ? 0 : row[c] / sum);
     lse.set(lse.at({b, h, i}), sum == 0 ? -kInfinity : std::log(sum));

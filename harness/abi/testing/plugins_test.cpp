@@ -199,7 +199,7 @@ INSTANTIATE_TEST_SUITE_P(Plugins, RightGradients,
                                            Case{"tests/plugins/backward_bugs.so", "backward_none"}),
                          [](const auto& instance) { return std::string(instance.param.name); });
 
-/// Bugs, and the features without which they are none.
+/// Bugs, and features with which they are some.
 struct GradientBug {
   const char* name;
   uint64_t needs;
@@ -231,7 +231,12 @@ INSTANTIATE_TEST_SUITE_P(
                       GradientBug{"backward_bias_of_next_key", ATTEST_WITH_BIAS},
                       GradientBug{"backward_hidden_leaks", ATTEST_WITH_MASK},
                       GradientBug{"backward_cap_slope_forgotten", ATTEST_WITH_SOFTCAP},
-                      GradientBug{"backward_slope_of_next_head", ATTEST_WITH_ALIBI}),
+                      GradientBug{"backward_slope_of_next_head", ATTEST_WITH_ALIBI},
+                      GradientBug{"backward_sink_divided_out", ATTEST_WITH_SINKS},
+                      GradientBug{"backward_blocks_of_next_key", ATTEST_WITH_BLOCK_MASK},
+                      GradientBug{"backward_global_queries_lost",
+                                  ATTEST_WITH_CAUSAL | ATTEST_WITH_GLOBAL},
+                      GradientBug{"backward_length_ignored", ATTEST_WITH_SEQ_LENS}),
     [](const auto& instance) { return std::string(instance.param.name); });
 
 /// Two heads, causal where asked, random inputs: what every mutant is tried on.

@@ -111,6 +111,13 @@ TEST(BackwardSigma, HonestKernelsPassOnRandomProblems) {
     if (below(4) == 0) shape.slopes = {1, shape.num_heads};
     if (below(4) == 0) shape.mask = {1, 1, shape.seq_len_q, shape.seq_len_kv};
     if (below(4) == 0) shape.bias = {1, shape.num_heads, 1, shape.seq_len_kv};
+    shape.sinks = below(4) == 0;
+    if (below(4) == 0) {
+      shape.block_q = one_of({2, 5, 16}), shape.block_kv = one_of({3, 8, 16});
+      shape.block_mask = {1, 1, (shape.seq_len_q + shape.block_q - 1) / shape.block_q,
+                          (shape.seq_len_kv + shape.block_kv - 1) / shape.block_kv};
+    }
+    shape.seq_lens_kv = below(4) == 0;
     const auto dtype = DType(one_of({ATTEST_F32, ATTEST_F32, ATTEST_F16, ATTEST_BF16}));
     const auto stage = [&] {
       return DType(one_of({ATTEST_F32, ATTEST_F32, ATTEST_F16, ATTEST_BF16}));

@@ -109,6 +109,12 @@ class Maker {
     if (d_.chance(25)) p.diagonal = ATTEST_BOTTOM_RIGHT;
     if (d_.chance(15)) p.diagonal_offset = d_.between(-20, 20);
   }
+  void set_blocks(Problem& problem) {
+    auto& p = problem.as<SoftmaxParams>();
+    p.block_q = d_.chance(70) ? int64_t{1} << d_.between(3, 7) : d_.between(1, 100);
+    p.block_kv = d_.chance(50) ? p.block_q : int64_t{1} << d_.between(3, 7);
+    note(problem, ATTEST_BLOCK_MASK);
+  }
 
   /// A little more than there are: bands and patches are as wide as they may be.
   static double visible_pairs(const SoftmaxParams& p) {
@@ -277,10 +283,7 @@ class SoftmaxMaker : Maker {
     const bool band = p.window_left >= 0 || p.window_right >= 0;
     if (self && band && d_.chance(40))
       p.global_tokens = d_.between(1, std::min<int64_t>(p.seq_len_q, 20));
-    if (!d_.chance(10)) return;
-    p.block_q = d_.chance(70) ? int64_t{1} << d_.between(3, 7) : d_.between(1, 100);
-    p.block_kv = d_.chance(50) ? p.block_q : int64_t{1} << d_.between(3, 7);
-    note(problem, ATTEST_BLOCK_MASK);
+    if (d_.chance(10)) set_blocks(problem);
   }
 
   bool order_ = false, patches_ = false;
@@ -295,18 +298,26 @@ class BackwardMaker : Maker {
     auto& p = problem.as<SoftmaxParams>();
     heads(p);
     p.seq_len_q = d_.chance(10) ? 1 : tokens();
-    p.seq_len_kv = tokens();
+    const bool self = d_.chance(15);
+    p.seq_len_kv = self ? p.seq_len_q : tokens();
     if (d_.chance(15))
       p.softmax_scale = float(d_.spread(0.02, 0.5)) * (d_.chance(10) ? -1.0f : 1.0f);
     if (d_.chance(20)) p.softcap = float(d_.spread(0.5, 50));
     set_band(p);
-    bound(p, false, [&p] {
+    bound(p, self, [&p] {
       return visible_pairs(p) * double(p.batch * p.num_heads) * 2 *
              double(3 * p.head_dim + 2 * p.head_dim_v);
     });
+    const bool band = p.window_left >= 0 || p.window_right >= 0,
+               global = p.seq_len_q == p.seq_len_kv && band && d_.chance(60);
+    if (global) p.global_tokens = d_.between(1, std::min<int64_t>(p.seq_len_q, 20));
     for (const int32_t role :
          {int32_t(ATTEST_BIAS), int32_t(ATTEST_MASK), int32_t(ATTEST_ALIBI_SLOPES)})
       if (d_.chance(20)) note(problem, role);
+    if (d_.chance(15)) note(problem, ATTEST_SINKS);
+    if (d_.chance(15)) set_blocks(problem);
+    for (const int32_t role : {int32_t(ATTEST_SEQ_LENS_Q), int32_t(ATTEST_SEQ_LENS_KV)})
+      if (!global && d_.chance(15)) note(problem, role);
     softmax_backward_operation().complete(problem);
     place(problem);
     finish_problem(problem);

@@ -14,17 +14,27 @@
 namespace attest::testing {
 namespace {
 
-/// Where a bug is one: in a band of grouped heads, under a mask or a bias of pairs, a softcap or
-/// slopes.
+/// Where a bug is one: in a band of grouped heads, under a mask or a bias of pairs, a softcap,
+/// slopes, sinks, a block mask, with global tokens or lengths.
 constexpr const char *kBand = "num_heads=4 num_kv_heads=2 head_dim=24 causal=bottom_right",
                      *kMask = "num_heads=2 head_dim=24 mask",
                      *kBias = "num_heads=2 head_dim=24 bias",
                      *kSoftcap = "num_heads=2 head_dim=24 softcap=2",
-                     *kAlibi = "num_heads=2 head_dim=24 alibi_slopes";
+                     *kAlibi = "num_heads=2 head_dim=24 alibi_slopes",
+                     *kSinks = "num_heads=2 head_dim=24 sinks",
+                     *kBlocks = "num_heads=2 head_dim=24 block_mask block_q=16 block_kv=8",
+                     *kGlobal =
+                         "num_heads=2 head_dim=24 window_left=7 window_right=3 "
+                         "global_tokens=3",
+                     *kLengths = "batch=3 num_heads=2 head_dim=24 seq_lens_kv";
 
 const char* features_of(const std::string& bug) {
   if (bug == "backward_bias_of_next_key") return kBias;
   if (bug.starts_with("backward_cap_")) return kSoftcap;
+  if (bug == "backward_sink_divided_out") return kSinks;
+  if (bug == "backward_blocks_of_next_key") return kBlocks;
+  if (bug == "backward_global_queries_lost") return kGlobal;
+  if (bug == "backward_length_ignored") return kLengths;
   if (bug == "backward_slope_of_next_head" || bug == "backward_distance_signed") return kAlibi;
   return bug == "backward_mask_ignored_in_dv" || bug == "backward_hidden_leaks" ? kMask : kBand;
 }
@@ -47,7 +57,8 @@ constexpr Related kRelated[] = {{"backward_delta_off", "row-sum", true},
                                 {"backward_third_sequence", "batch-repetition"},
                                 {"backward_fourth_head", "head-repetition"}};
 
-void try_bugs(const std::string& dtype, const std::string& tokens) {
+/// Global tokens need as many queries as keys.
+void try_bugs(const std::string& dtype, int queries, int keys) {
   core::Plugin plugin = bugs();
   core::RunOptions options;
   options.limits.threads = 2;
@@ -56,9 +67,12 @@ void try_bugs(const std::string& dtype, const std::string& tokens) {
   options.relations = core::RelationChoice::kNone;
   core::Rates rates;
   int caught = 0, healthy = 0;
-  for (const char* features : {kBand, kMask, kBias, kSoftcap, kAlibi}) {
-    const core::Problem problem =
-        core::parse_problem("softmax_backward dtype=" + dtype + " " + tokens + " " + features);
+  for (const char* features :
+       {kBand, kMask, kBias, kSoftcap, kAlibi, kSinks, kBlocks, kGlobal, kLengths}) {
+    const int rows = features == kGlobal ? keys : queries;
+    const core::Problem problem = core::parse_problem(
+        "softmax_backward dtype=" + dtype + " seq_len_q=" + std::to_string(rows) +
+        " seq_len_kv=" + std::to_string(keys) + " " + features);
     core::CaseRunner runner(problem, core::print_problem(problem), {"", "case", "random", ""},
                             nullptr, options, rates);
     for (const core::Implementation& one : plugin.implementations()) {
@@ -74,14 +88,14 @@ void try_bugs(const std::string& dtype, const std::string& tokens) {
       ++(is_healthy ? healthy : caught);
     }
   }
-  EXPECT_EQ(healthy, 5);
-  EXPECT_EQ(caught, dtype == "f32" ? 24 : 21);
+  EXPECT_EQ(healthy, 9);
+  EXPECT_EQ(caught, dtype == "f32" ? 28 : 25);
 }
 
 TEST(BackwardBugs, NeverPassAt61Keys) {
-  for (const char* dtype : {"f32", "f16"}) try_bugs(dtype, "seq_len_q=61");
+  for (const char* dtype : {"f32", "f16"}) try_bugs(dtype, 61, 61);
 }
-TEST(BackwardBugs, NeverPassAt1021Keys) { try_bugs("bf16", "seq_len_q=35 seq_len_kv=1021"); }
+TEST(BackwardBugs, NeverPassAt1021Keys) { try_bugs("bf16", 35, 1021); }
 
 TEST(BackwardBugs, AreFoundByOneRelationAlone) {
   core::Plugin plugin = bugs();

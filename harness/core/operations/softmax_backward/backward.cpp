@@ -31,17 +31,17 @@ constexpr Role kBackwardRoles[] = {
     {ATTEST_BIAS, "bias", ATTEST_READ, false, ATTEST_NONE},
     {ATTEST_MASK, "mask", ATTEST_READ, false, ATTEST_BOOL},
     {ATTEST_ALIBI_SLOPES, "alibi_slopes", ATTEST_READ, false, ATTEST_F32},
+    {ATTEST_SINKS, "sinks", ATTEST_READ, false, ATTEST_F32},
+    {ATTEST_BLOCK_MASK, "block_mask", ATTEST_READ, false, ATTEST_BOOL},
+    {ATTEST_SEQ_LENS_Q, "seq_lens_q", ATTEST_READ, false, ATTEST_I32},
+    {ATTEST_SEQ_LENS_KV, "seq_lens_kv", ATTEST_READ, false, ATTEST_I32},
     // attest.h has all that follow, too; check() refuses them.
     {ATTEST_DBIAS, "dbias", ATTEST_WRITE, false, ATTEST_NONE},
     {ATTEST_CU_SEQLENS_Q, "cu_seqlens_q", ATTEST_READ, false, ATTEST_I32},
     {ATTEST_CU_SEQLENS_KV, "cu_seqlens_kv", ATTEST_READ, false, ATTEST_I32},
-    {ATTEST_SEQ_LENS_Q, "seq_lens_q", ATTEST_READ, false, ATTEST_I32},
-    {ATTEST_SEQ_LENS_KV, "seq_lens_kv", ATTEST_READ, false, ATTEST_I32},
     {ATTEST_PAGE_TABLE, "page_table", ATTEST_READ, false, ATTEST_I32},
     {ATTEST_ORDER, "order", ATTEST_READ, false, ATTEST_I32},
     {ATTEST_REL_BIAS, "rel_bias", ATTEST_READ, false, ATTEST_NONE},
-    {ATTEST_SINKS, "sinks", ATTEST_READ, false, ATTEST_F32},
-    {ATTEST_BLOCK_MASK, "block_mask", ATTEST_READ, false, ATTEST_BOOL},
 };
 
 /// The roles that check() refuses.
@@ -92,14 +92,12 @@ class SoftmaxBackwardOperation final : public Operation {
     const auto& p = problem.as<BackwardParams>();
     for (const Role& role : not_judged_roles()) refuse_if(problem.has(role.index), role.name);
     refuse_if(p.page_size != 0, "page_size");
+    refuse_if(p.top_k != 0, "top_k");
     refuse_if(p.patch_size != 0, "patch_size");
     refuse_if(p.grid_height != 0, "grid_height");
     refuse_if(p.grid_width != 0, "grid_width");
-    refuse_if(p.block_q != 0, "block_q");
-    refuse_if(p.block_kv != 0, "block_kv");
     refuse_if(p.descale_block_q != 0, "descale_block_q");
     refuse_if(p.descale_block_kv != 0, "descale_block_kv");
-    refuse_if(p.global_tokens != 0, "global_tokens");
     softmax_operation().check(problem);
     for (const Role& role : roles())
       if (problem.tensor[size_t(role.index)].dtype == ATTEST_F64)
@@ -139,7 +137,18 @@ class SoftmaxBackwardOperation final : public Operation {
     return backward::golden(problem, tensors);
   }
   std::vector<Variant> variants(const Problem& problem) const override {
-    return softmax_operation().variants(problem);
+    std::vector<Variant> variants = softmax_operation().variants(problem);
+    // O and LSE follow what a variant changes.
+    std::erase_if(variants, [](const Variant& one) {
+      return one.change && !backward::forward_is_cheap(one.problem);
+    });
+    for (Variant& one : variants)
+      if (one.change)
+        one.change = [change = one.change, other = one.problem](const Tensors& inputs) {
+          change(inputs);
+          backward::write_forward(other, inputs);
+        };
+    return variants;
   }
   std::vector<Mistake> mistakes(const Problem& problem, const Tensors& inputs) const override {
     std::vector<Mistake> mistakes;

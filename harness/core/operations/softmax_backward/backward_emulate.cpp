@@ -109,6 +109,7 @@ class BackwardEmulator {
       const double p = std::exp(score + term - of.lse);
       total += p, delta += p * gradient;
     }
+    total += std::exp(rows_.geometry().sink(rows_.query_head(at.h)) - of.lse);
     for (int64_t c = 0; c < p_.head_dim_v; ++c) {
       const double o = tensors_[ATTEST_O].at({b_, rows_.query_head(at.h), at.i, c});
       off += std::fabs(rows_.d_o(at)[c]) *

@@ -26,8 +26,11 @@ constexpr float kMeanValue = 8, kMeanDo = 2;  // of "cancelling"
 
 bool may_hide(const Problem& problem) {
   const auto& p = problem.as<FillParams>();
-  return p.window_left >= 0 || p.window_right >= 0 || problem.has(ATTEST_MASK) ||
-         problem.has(ATTEST_BIAS);
+  return p.window_left >= 0 || p.window_right >= 0 ||
+         std::ranges::any_of(
+             std::initializer_list<int32_t>{ATTEST_MASK, ATTEST_BIAS, ATTEST_BLOCK_MASK,
+                                            ATTEST_SEQ_LENS_Q, ATTEST_SEQ_LENS_KV},
+             [&](int32_t role) { return problem.has(role); });
 }
 
 /// Replaces every element x of the rows by change(row, x). Rows count through the first three dims.
@@ -72,16 +75,21 @@ std::vector<double> rows_of(const Tensor& tensor, int64_t b, int64_t head) {
   return rows;
 }
 
-/// O and LSE of one query, from the logits of the keys that it sees, kHidden for others, and V. The
-/// logits become weights. Every machine gets the same bits.
-double attend(std::vector<double>& logits, const double* v, std::vector<double>& o) {
+/// O and LSE of one query, from the logits of the keys that it sees, kHidden for others, the
+/// sink's, and V. Every machine gets the same bits.
+double attend(const std::vector<double>& logits, double sink, const double* v,
+              std::vector<double>& o) {
   constexpr double kNothing = -690;  // e^-690 is far below every roundoff, and above 1e-300
-  const double top = *std::max_element(logits.begin(), logits.end());
+  double top = *std::max_element(logits.begin(), logits.end());
   std::fill(o.begin(), o.end(), 0.0);
   if (top == kHidden) return kHidden;
-  double total = 0;
+  top = std::max(top, sink);
+  const auto weight_of = [&](double logit) {
+    return logit - top > kNothing ? portable_exp(logit - top) : 0;
+  };
+  double total = weight_of(sink);
   for (size_t j = 0; j < logits.size(); ++j) {
-    const double weight = logits[j] - top > kNothing ? portable_exp(logits[j] - top) : 0;
+    const double weight = weight_of(logits[j]);
     total += weight;
     for (size_t d = 0; weight > 0 && d < o.size(); ++d) o[d] += weight * v[j * o.size() + d];
   }
@@ -100,7 +108,7 @@ void poison_hidden(const Problem& problem, const Tensors& tensors) {
   for (int64_t b = 0; b < p.batch; ++b)
     for (int64_t h = 0; h < p.num_heads; ++h)
       for (int64_t i = 0; i < p.seq_len_q; ++i) {
-        const Interval keys = geometry.keys(b, i);
+        const Interval keys = i < geometry.length_q(b) ? geometry.keys(b, i) : Interval{};
         terms.assign(size_t(keys.size()), 0);
         if (keys.size() > 0) geometry.add_pair_terms(b, h, i, keys, terms.data());
         for (size_t n = 0; n < terms.size(); ++n) {
@@ -143,7 +151,7 @@ void write_forward(const Problem& problem, const Tensors& tensors) {
             o(static_cast<size_t>(p.head_dim_v));
 #pragma omp for schedule(static)
         for (int64_t i = 0; i < p.seq_len_q; ++i) {
-          const Interval keys = geometry.keys(b, i);
+          const Interval keys = i < geometry.length_q(b) ? geometry.keys(b, i) : Interval{};
           std::fill(logits.begin(), logits.end(), kHidden);
           for (int64_t j = keys.begin; j < keys.end; ++j) {
             double dot = 0;
@@ -154,7 +162,7 @@ void write_forward(const Problem& problem, const Tensors& tensors) {
           }
           if (geometry.pair_terms() && keys.size() > 0)
             geometry.add_pair_terms(b, h, i, keys, logits.data() + keys.begin);
-          const double lse = attend(logits, v.data(), o);
+          const double lse = attend(logits, geometry.sink(h), v.data(), o);
           for (int64_t d = 0; d < p.head_dim_v; ++d)
             store(to_o.data, to_o.spec.dtype,
                   b * to_o.spec.stride[0] + h * to_o.spec.stride[1] + i * to_o.spec.stride[2] +

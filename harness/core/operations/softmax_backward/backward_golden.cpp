@@ -143,7 +143,7 @@ class BackwardGolden final : public Golden {
                     std::vector<double>& terms, GradientSum& sum, double* value,
                     double* sigma) const {
     const Geometry& geometry = rows.geometry();
-    const Interval keys = geometry.keys(rows.sequence(), at.i);
+    const Interval keys = rows.keys(at.i);
     std::fill(terms.begin(), terms.end(), kHidden);
     std::fill_n(terms.begin() + std::min(keys.begin, p_.seq_len_kv), keys.size(), 0.0);
     if (geometry.pair_terms() && keys.size() > 0)

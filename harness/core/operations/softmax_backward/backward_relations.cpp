@@ -46,8 +46,8 @@ class BackwardValueScale final : public SamePlaces {
   bool of_gradient_;
 };
 
-/// The sum of ds over the keys of a row is 0 without a softcap. Where the last channel of K is 1,
-/// it is the last channel of dQ. That of Q is 0, so that the logits have nothing of it.
+/// The sum of ds over the keys of a row is 0 without a softcap and a sink. Where the last channel
+/// of K is 1, it is the last channel of dQ. That of Q is 0, so that the logits have nothing of it.
 class BackwardRowSum final : public Relation {
  public:
   BackwardRowSum(const Problem& problem, const Tensors& inputs)
@@ -111,7 +111,12 @@ std::vector<std::unique_ptr<Relation>> relations(const Problem& problem, const T
         changes.push_back({role, -1, pair_axis, source});
     list.push_back(rearranged(name, problem, inputs, std::move(changes)));
   };
-  if (p.window_left < 0 && p.window_right < 0 && !inputs[ATTEST_ALIBI_SLOPES]) {
+  const bool places_matter =
+      p.window_left >= 0 || p.window_right >= 0 ||
+      std::ranges::any_of(std::initializer_list<int32_t>{ATTEST_ALIBI_SLOPES, ATTEST_BLOCK_MASK,
+                                                         ATTEST_SEQ_LENS_Q, ATTEST_SEQ_LENS_KV},
+                          [&](int32_t role) { return problem.has(role); });
+  if (!places_matter) {
     permuted("key-permutation", {ATTEST_K, ATTEST_V, ATTEST_DK, ATTEST_DV}, 3,
              shuffled_places(p.seq_len_kv, 1));
     permuted("query-permutation", {ATTEST_Q, ATTEST_O, ATTEST_LSE, ATTEST_DO, ATTEST_DQ}, 2,
@@ -126,7 +131,7 @@ std::vector<std::unique_ptr<Relation>> relations(const Problem& problem, const T
        [](RelationParams& larger) { larger.batch *= larger.batch == 1 ? 3 : 2; });
   more("head-repetition",
        [](RelationParams& larger) { larger.num_heads *= 2, larger.num_kv_heads *= 2; });
-  if (forward_is_cheap(problem) && p.softcap == 0)
+  if (forward_is_cheap(problem) && p.softcap == 0 && !problem.has(ATTEST_SINKS))
     list.push_back(std::make_unique<BackwardRowSum>(problem, inputs));
   const double largest = kValueFactor * largest_gradient(problem, inputs);
   const bool fits = std::ranges::all_of(

@@ -344,8 +344,12 @@ Score HeadRows::score(Query at, int64_t j, double term) const {
   return made;
 }
 
+Interval HeadRows::keys(int64_t i) const {
+  return i < geometry_.length_q(b_) ? geometry_.keys(b_, i) : Interval{};
+}
+
 double HeadRows::pair_term(Query at, int64_t j) const {
-  if (!geometry_.keys(b_, at.i).contains(j)) return kHidden;
+  if (!keys(at.i).contains(j)) return kHidden;
   double term = 0;
   if (geometry_.pair_terms())
     geometry_.add_pair_terms(b_, query_head(at.h), at.i, {j, j + 1}, &term);

@@ -126,6 +126,8 @@ class HeadRows {
   int64_t query_head(int64_t h) const { return kv_head_ * group_ + h; }
   int64_t sequence() const { return b_; }
   const Geometry& geometry() const { return geometry_; }
+  /// The keys that position i may see: none beyond the sequence's length.
+  Interval keys(int64_t i) const;
   const double* k(int64_t j) const { return k_.data() + j * p_.head_dim; }
   const double* v(int64_t j) const { return v_.data() + j * p_.head_dim_v; }
   const double* q(Query at) const { return q_.data() + row(at) * p_.head_dim; }

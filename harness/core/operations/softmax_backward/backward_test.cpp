@@ -36,11 +36,26 @@ struct Forward {
     }
   }
 
+  int64_t length(int32_t role, int64_t b, int64_t longest) const {
+    const Tensor& lengths = c.tensors[size_t(role)];
+    return lengths ? int64_t(lengths.at({b})) : longest;
+  }
+  int64_t length_q(int64_t b) const { return length(ATTEST_SEQ_LENS_Q, b, c.p().seq_len_q); }
+  int64_t length_kv(int64_t b) const { return length(ATTEST_SEQ_LENS_KV, b, c.p().seq_len_kv); }
+  int64_t diagonal(int64_t b, int64_t i) const {
+    return i + (c.p().diagonal == ATTEST_BOTTOM_RIGHT ? length_kv(b) - length_q(b) : 0);
+  }
+
   bool sees(int64_t b, int64_t h, int64_t i, int64_t j) const {
     const auto& p = c.p();
-    const int64_t at = i + (p.diagonal == ATTEST_BOTTOM_RIGHT ? p.seq_len_kv - p.seq_len_q : 0);
-    if (p.window_left >= 0 && j < at - p.window_left) return false;
-    if (p.window_right >= 0 && j > at + p.window_right) return false;
+    if (i >= length_q(b) || j >= length_kv(b)) return false;
+    const int64_t at = diagonal(b, i);
+    const bool global = i < p.global_tokens || j < p.global_tokens;
+    if (!global && p.window_left >= 0 && j < at - p.window_left) return false;
+    if (!global && p.window_right >= 0 && j > at + p.window_right) return false;
+    if (c.tensors[ATTEST_BLOCK_MASK] &&
+        element(ATTEST_BLOCK_MASK, b, h, i / p.block_q, j / p.block_kv) == 0)
+      return false;
     if (c.tensors[ATTEST_MASK] && element(ATTEST_MASK, b, h, i, j) == 0) return false;
     return !c.tensors[ATTEST_BIAS] || !std::isinf(element(ATTEST_BIAS, b, h, i, j));
   }
@@ -75,16 +90,15 @@ struct Forward {
           for (int64_t d = 0; d < p.head_dim; ++d) score += q[d] * k[d];
           score *= Real(p.softmax_scale);
           if (p.softcap > 0) score = Real(p.softcap) * std::tanh(score / Real(p.softcap));
-          if (c.tensors[ATTEST_ALIBI_SLOPES]) {
-            const int64_t diagonal =
-                i + (p.diagonal == ATTEST_BOTTOM_RIGHT ? p.seq_len_kv - p.seq_len_q : 0);
-            score -= Real(slope(b, h)) * Real(std::abs(diagonal - j));
-          }
+          if (c.tensors[ATTEST_ALIBI_SLOPES])
+            score -= Real(slope(b, h)) * Real(std::abs(diagonal(b, i) - j));
           if (c.tensors[ATTEST_BIAS]) score += Real(element(ATTEST_BIAS, b, h, i, j));
           const Real weight = std::exp(score);
           total += weight;
           for (size_t d = 0; d < o.size(); ++d) o[d] += weight * v[d];
         }
+        if (c.tensors[ATTEST_SINKS] && total > 0)
+          total += std::exp(Real(c.tensors[ATTEST_SINKS].at({h})));
         for (size_t d = 0; d < o.size() && total > 0; ++d)
           sum += o[d] / total * Real(element(ATTEST_DO, b, h, i, int64_t(d)));
       }
@@ -156,7 +170,41 @@ const std::vector<Shape> kShapes{
      .window_right = 0,
      .diagonal = ATTEST_BOTTOM_RIGHT,
      .slopes = {2, 3}},
-    {.num_heads = 2, .seq_len_q = 7, .head_dim = 2, .softcap = 0.5f, .slopes = {1, 2}}};
+    {.num_heads = 2, .seq_len_q = 7, .head_dim = 2, .softcap = 0.5f, .slopes = {1, 2}},
+    {.num_heads = 4,
+     .num_kv_heads = 2,
+     .seq_len_q = 5,
+     .seq_len_kv = 7,
+     .head_dim = 3,
+     .window_right = 0,
+     .sinks = true},
+    {.batch = 2,
+     .num_heads = 2,
+     .seq_len_q = 6,
+     .seq_len_kv = 9,
+     .head_dim = 3,
+     .block_mask = {2, 1, 3, 3},
+     .block_q = 2,
+     .block_kv = 3},
+    {.num_heads = 2,
+     .seq_len_q = 8,
+     .head_dim = 3,
+     .window_left = 1,
+     .window_right = 0,
+     .block_mask = {1, 2, 3, 2},
+     .block_q = 3,
+     .block_kv = 5,
+     .global_tokens = 2,
+     .sinks = true},
+    {.batch = 3,
+     .num_heads = 2,
+     .seq_len_q = 5,
+     .seq_len_kv = 8,
+     .head_dim = 3,
+     .window_right = 1,
+     .diagonal = ATTEST_BOTTOM_RIGHT,
+     .seq_lens_q = true,
+     .seq_lens_kv = true}};
 
 // O and LSE are rounded, and the golden takes them as they are; differences of the forward pass do
 // not. So the two are apart by what sigma counts for that. It counts the dtype of the gradients,
@@ -366,27 +414,20 @@ TEST(Backward, RefusesWhatIsNotJudgedYet) {
   EXPECT_EQ(params([](attest_softmax_params& p) { p.softcap = 5; }), "");
   EXPECT_EQ(params([](attest_softmax_params& p) { p.page_size = 5; }),
             "page_size: softmax_backward with it is not judged yet; leave it out");
+  EXPECT_THAT(params([](attest_softmax_params& p) { p.top_k = 3; }),
+              HasSubstr("top_k: softmax_backward with it is not judged yet"));
   EXPECT_THAT(params([](attest_softmax_params& p) { p.patch_size = 4; }),
               HasSubstr("patch_size: "));
   EXPECT_THAT(params([](attest_softmax_params& p) { p.page_size = 4; }), HasSubstr("page_size: "));
   EXPECT_THAT(params([](attest_softmax_params& p) { p.grid_height = 2; }),
               HasSubstr("grid_height: "));
-  EXPECT_THAT(params([](attest_softmax_params& p) { p.block_q = 4; }), HasSubstr("block_q: "));
-  EXPECT_THAT(params([](attest_softmax_params& p) { p.block_kv = 4; }), HasSubstr("block_kv: "));
-  EXPECT_THAT(params([](attest_softmax_params& p) { p.global_tokens = 1; }),
-              HasSubstr("global_tokens: "));
+  EXPECT_THAT(params([](attest_softmax_params& p) { p.descale_block_q = 4; }),
+              HasSubstr("descale_block_q: softmax_backward with it is not judged yet"));
   EXPECT_THAT(refused([](Problem& problem) {
-                auto& p = problem.as<attest_softmax_params>();
-                p.block_q = p.block_kv = 8;
-                problem.tensor[ATTEST_BLOCK_MASK] =
-                    dense_tensor(ATTEST_BOOL, ATTEST_READ, std::vector<int64_t>{1, 1, 1, 1});
+                problem.tensor[ATTEST_CU_SEQLENS_Q] =
+                    dense_tensor(ATTEST_I32, ATTEST_READ, std::vector<int64_t>{2});
               }),
-              HasSubstr("block_mask: softmax_backward with it is not judged yet"));
-  EXPECT_THAT(refused([](Problem& problem) {
-                problem.tensor[ATTEST_SINKS] =
-                    dense_tensor(ATTEST_F32, ATTEST_READ, std::vector<int64_t>{1});
-              }),
-              HasSubstr("sinks: softmax_backward with it is not judged yet"));
+              HasSubstr("cu_seqlens_q: softmax_backward with it is not judged yet"));
   EXPECT_THAT(refused([](Problem& problem) {
                 problem.tensor[ATTEST_DBIAS] =
                     dense_tensor(ATTEST_F32, ATTEST_WRITE, std::vector<int64_t>{1, 1, 8, 8});
@@ -413,9 +454,34 @@ TEST(Backward, VariantsHaveBandsAndScales) {
   std::vector<std::string> names;
   for (const Variant& variant : softmax_backward_operation().variants(c.problem))
     names.push_back(variant.name);
-  EXPECT_THAT(names, ::testing::IsSupersetOf(
-                         {"scale", "mask", "window", "window_left", "softcap", "alibi_slopes"}));
-  EXPECT_THAT(names, ::testing::Not(::testing::Contains("sinks")));
+  EXPECT_THAT(names, ::testing::IsSupersetOf({"scale", "mask", "window", "window_left", "softcap",
+                                              "alibi_slopes", "sinks"}));
+  EXPECT_THAT(names, ::testing::Not(::testing::Contains("order")));
+}
+
+// Sequences become shorter after the fill has written O and LSE.
+TEST(Backward, ForwardFollowsTheLengthsOfAVariant) {
+  const Case c({.batch = 2, .seq_len_q = 8, .seq_len_kv = 9}, ATTEST_F32, {"random", 1});
+  int tried = 0;
+  for (const Variant& variant : softmax_backward_operation().variants(c.problem)) {
+    if (variant.name != "lengths") continue;
+    std::array<std::vector<char>, ATTEST_ROLES> memory;
+    Tensors tensors{};
+    for (size_t role = 0; role < ATTEST_ROLES; ++role) {
+      memory[role].resize(size_t(extent_bytes(variant.problem.tensor[role])));
+      tensors[role] = {variant.problem.tensor[role], memory[role].data()};
+    }
+    softmax_backward_operation().fill(variant.problem, {"random", 1}, tensors, false);
+    const std::vector<char> of_fill = memory[ATTEST_LSE];
+    ASSERT_TRUE(variant.change);
+    variant.change(tensors);
+    const std::vector<char> changed = memory[ATTEST_LSE];
+    write_forward(variant.problem, tensors);
+    EXPECT_NE(changed, of_fill);
+    EXPECT_EQ(changed, memory[ATTEST_LSE]);
+    ++tried;
+  }
+  EXPECT_EQ(tried, 1);
 }
 
 }  // namespace

@@ -14,8 +14,10 @@ struct BackwardShape {
   int64_t window_left = -1, window_right = -1;  // window_right 0: causal
   int32_t diagonal = ATTEST_TOP_LEFT;
   float softmax_scale = 0, softcap = 0;
-  std::vector<int64_t> slopes = {};                           // dims of ALIBI_SLOPES; empty: none
-  std::vector<int64_t> bias = {}, mask = {};                  // dims; empty: none
+  std::vector<int64_t> slopes = {};                            // dims of ALIBI_SLOPES; empty: none
+  std::vector<int64_t> bias = {}, mask = {}, block_mask = {};  // dims; empty: none
+  int64_t block_q = 0, block_kv = 0, global_tokens = 0;
+  bool sinks = false, seq_lens_q = false, seq_lens_kv = false;
   DType o_dtype = ATTEST_NONE, gradient_dtype = ATTEST_NONE;  // of dQ, dK and dV; as the others
 };
 
@@ -32,11 +34,22 @@ struct BackwardCase {
     p.head_dim = s.head_dim, p.head_dim_v = s.head_dim_v;
     p.window_left = s.window_left, p.window_right = s.window_right, p.diagonal = s.diagonal;
     p.softmax_scale = s.softmax_scale, p.softcap = s.softcap;
+    p.block_q = s.block_q, p.block_kv = s.block_kv, p.global_tokens = s.global_tokens;
     if (!s.bias.empty()) problem.tensor[ATTEST_BIAS] = dense_tensor(dtype, ATTEST_READ, s.bias);
     if (!s.mask.empty())
       problem.tensor[ATTEST_MASK] = dense_tensor(ATTEST_BOOL, ATTEST_READ, s.mask);
     if (!s.slopes.empty())
       problem.tensor[ATTEST_ALIBI_SLOPES] = dense_tensor(ATTEST_F32, ATTEST_READ, s.slopes);
+    if (!s.block_mask.empty())
+      problem.tensor[ATTEST_BLOCK_MASK] = dense_tensor(ATTEST_BOOL, ATTEST_READ, s.block_mask);
+    if (s.sinks)
+      problem.tensor[ATTEST_SINKS] =
+          dense_tensor(ATTEST_F32, ATTEST_READ, std::vector<int64_t>{s.num_heads});
+    for (const auto& [role, present] :
+         {std::pair{ATTEST_SEQ_LENS_Q, s.seq_lens_q}, std::pair{ATTEST_SEQ_LENS_KV, s.seq_lens_kv}})
+      if (present)
+        problem.tensor[size_t(role)] =
+            dense_tensor(ATTEST_I32, ATTEST_READ, std::vector<int64_t>{s.batch});
     softmax_backward_operation().complete(problem);
     const auto set = [&](int32_t role, DType of, int32_t access) {
       if (of != ATTEST_NONE)
