@@ -230,7 +230,7 @@ TEST(Suites, ALostFillIsAMissedEvent) {
   const Problem problem = one->problem(one->quick.front(), 0);
   const EventSurvey survey =
       survey_events(problem, spec_seed(print_problem(problem)), fills_of(*one, problem));
-  for (const char* fill : {"rising", "wild", "huge"})
+  for (const char* fill : {"rising", "wide", "wild", "huge"})
     EXPECT_GT(survey.missed(fill).size(), survey.missed().size()) << fill;
 }
 

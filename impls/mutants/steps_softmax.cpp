@@ -75,7 +75,10 @@ class PairTerms final : public Terms {
 
  private:
   float tanh(float x) const {
-    if (step_.planted->bug != Bug::kSoftcapOverflows) return std::tanh(x);
+    const Planted& planted = *step_.planted;
+    if (planted.bug == Bug::kTanhFlat && std::fabs(x) > planted.limit)
+      return std::copysign(1.0f, x);
+    if (planted.bug != Bug::kSoftcapOverflows) return std::tanh(x);
     const float e = std::exp(2 * x);
     return (e - 1) / (e + 1);
   }

@@ -75,10 +75,18 @@ Made biases(double first, double others) {
   };
 }
 bool in_tile(int64_t j, int64_t tile) { return j >= 0 && j < tile; }
-/// Of the first tile, and of all others.
-Made scores(double first, double others) {
+/// Of the first tile, and of all others. float32 adds large ones with an error: a bug's is at least
+/// `least_error`.
+Made scores(double first, double others, double least_error = 100) {
   return [=](Input& input, int64_t tile, int64_t) {
     input.logit = [=](int64_t j) { return j < tile ? first : others; };
+    input.least_error = least_error;
+  };
+}
+/// Of every other key, the first one included, and of all others.
+Made scores_by_turns(double even, double odd) {
+  return [=](Input& input, int64_t, int64_t) {
+    input.logit = [=](int64_t j) { return j % 2 == 0 ? even : odd; };
   };
 }
 Made score(double of_one) {
@@ -202,6 +210,20 @@ const std::map<std::string, Made>& inputs() {
   return all;
 }
 
+/// The same, for bugs that show where scores are far apart.
+const std::map<std::string, Made>& inputs_far_apart() {
+  static const std::map<std::string, Made> all = {
+      {"kept_rise_200", rise_in_tile(300, 1)},
+      {"kept_rise_2000", scores(0, 3000, 5)},
+      {"max_lags_12_half", rise_in_tile(11.5, 1)},
+      {"least_of_negative", scores_by_turns(-10, -200)},
+      {"far_weigh_from_1000", gap(2000)},
+      {"far_weigh_from_20000", gap(30000)},
+      {"exponent_wraps", gap(30000)},
+  };
+  return all;
+}
+
 /// The same, for bugs that only a softcap has.
 const std::map<std::string, Made>& inputs_with_softcap() {
   static const std::map<std::string, Made> all = {
@@ -209,18 +231,21 @@ const std::map<std::string, Made>& inputs_with_softcap() {
       {"nan_score_capped_first_tile", score_in_end(kNan, true)},
       {"nan_score_capped_last_tile", score_in_end(kNan, false)},
       {"softcap_overflows", score(400)},
+      {"tanh_flat_from_4", scores(16.25, 32, 10)},
   };
   return all;
 }
 
 /// Returns whether there is one.
 bool make_input(const std::string& word, const steps::Variant& variant, Input& input) {
-  const bool capped = inputs_with_softcap().count(word) > 0;
-  const auto& known = capped ? inputs_with_softcap() : inputs();
-  if (known.count(word) == 0) return false;
-  known.at(word)(input, variant.tile, variant.lanes);
-  input.softcap = capped ? 4 : 0;
-  return true;
+  for (const auto* known : {&inputs(), &inputs_far_apart(), &inputs_with_softcap()}) {
+    const auto found = known->find(word);
+    if (found == known->end()) continue;
+    found->second(input, variant.tile, variant.lanes);
+    input.softcap = known == &inputs_with_softcap() ? 4 : 0;
+    return true;
+  }
+  return false;
 }
 
 Trial made(const Input& input) {

@@ -152,6 +152,14 @@ float largest_of_lanes(const float* p, int64_t size, int64_t group, int64_t take
   return least;
 }
 
+/// The least of the logits that are not hidden, of which none is 0 or more.
+float least_of_negative(const float* p, int64_t size) {
+  float least = 0;
+  for (int64_t j = 0; j < size; ++j)
+    if (p[j] != kHidden) least = std::min(least, p[j]);
+  return least;
+}
+
 /// What is subtracted from the logits.
 ATTEST_INLINE float next_top(const Rows& rows, const Row& row, const Tile& tile, const float* p) {
   const Step& step = *rows.step;
@@ -163,6 +171,10 @@ ATTEST_INLINE float next_top(const Rows& rows, const Row& row, const Tile& tile,
                               static_cast<int64_t>(step.planted->limit), old);
     case Bug::kMaxWithoutTail: return is_short_tail(tile) && old != kHidden ? old : most;
     case Bug::kMaxOfPadding: return is_short_tail(tile) ? std::max(most, 0.0f) : most;
+    case Bug::kMaxLags: return old != kHidden && most - old <= step.planted->limit ? old : most;
+    case Bug::kLeastOfNegative:
+      return largest(p, tile.size, kHidden) < 0 ? std::max(old, least_of_negative(p, tile.size))
+                                                : most;
     case Bug::kHiddenMaxZero:
       return reaches(row, tile) && are_hidden(p, 0, tile.size) ? std::max(old, 0.0f) : most;
     default: return most;
@@ -199,6 +211,13 @@ void plant_in_weights(const Rows& rows, const Tile& tile, float* p) {
     for (int64_t j = 0; j < tile.size; ++j) p[j] = p[j] > planted.largest_weight ? kInfinity : p[j];
 }
 
+/// exp(x), of which the exponent in base 2 has 16 bits.
+float exp_that_wraps(float x) {
+  constexpr float kLog2E = 1.44269504f;
+  const float power = x * kLog2E, whole = std::floor(power);
+  return std::ldexp(std::exp2(power - whole), static_cast<int16_t>(static_cast<int64_t>(whole)));
+}
+
 /// Logits become weights exp(logit - top); their sum.
 ATTEST_INLINE float to_weights(const Rows& rows, const Row& row, const Tile& tile, float* p) {
   const Planted& planted = *rows.step->planted;
@@ -209,6 +228,9 @@ ATTEST_INLINE float to_weights(const Rows& rows, const Row& row, const Tile& til
     for (int64_t j = 0; j < tile.size; ++j) {
       const float below = p[j] - top;
       p[j] = p[j] == kHidden ? 0 : exp_any(below < least ? least : below);
+      if (!std::isfinite(below)) continue;
+      if (planted.bug == Bug::kFarWeigh && below <= planted.limit) p[j] = 1e-3f;
+      if (planted.bug == Bug::kExponentWraps) p[j] = exp_that_wraps(below);
     }
   }
   plant_in_weights(rows, tile, p);

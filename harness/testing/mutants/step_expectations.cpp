@@ -26,6 +26,9 @@ const std::vector<Expected> kRescale = {
     {"step_both_kept_middle_tile_t64", kDense, 197, "rising"},
     {"step_sum_kept_rise_64_t64", kDense, 197, "rising"},
     {"step_both_kept_rise_64_t128", kDense, 1021, "rising"},
+    {"step_both_kept_rise_200_t16", kDense, 61, "wide"},
+    {"step_both_kept_rise_200_t64", kDense, 197, "wide"},
+    {"step_sum_kept_rise_2000_t32", kDense, 61, "wide"},
     {"step_sum_kept_flushed_t32", kDense, 61, "rising"},
     {"step_both_kept_flushed_t64", kDense, 197, "rising"},
     {"step_total_kept_rise_2_t64", kDense, 197, "rising"},
@@ -41,6 +44,10 @@ const std::vector<Expected> kRescale = {
     {"step_max_of_16_half_t64_l32", kDense, 61, "rising"},
     {"step_max_without_tail_t64", kDense, 197, "rising"},
     {"step_max_without_tail_half_t256", kDense, 1021, "rising"},
+    {"step_max_lags_12_half_t16", kDense, 61, "wide"},
+    {"step_max_lags_12_half_t64", kDense, 197, "wide"},
+    {"step_least_of_negative_t16", kDense, 61, "wide"},
+    {"step_least_of_negative_t64", kDense, 61, "wide"},
 };
 
 // Numbers at the ends of what is kept: small weights, large values and scores, long sums.
@@ -53,6 +60,9 @@ const std::vector<Expected> kRange = {
     {"step_weights_normal_in_half_t128", kDense, 61, "rising"},
     {"step_tiles_from_1e6_t16", kDense, 61, "rising"},
     {"step_tiles_from_1e6_t128", kDense, 197, "rising"},
+    {"step_far_weigh_from_1000_t64", kDense, 61, "wide"},
+    {"step_far_weigh_from_20000_t64", kDense, 61, "wide"},
+    {"step_exponent_wraps_t64", kDense, 61, "wide"},
     {"step_scores_from_20_t64", kDense, 61, "rising"},
     {"step_normaliser_to_65504_t64", kLongSums, 65551, "huge", "f32"},
     {"step_normaliser_to_65504_t64", kLongSums, 262147, "huge", "f16 bf16"},
@@ -78,6 +88,7 @@ const std::vector<Expected> kRange = {
     {"step_scores_to_64_t64", kDense, 61, "huge"},
     {"step_dots_to_65504_t64", kDense, 61, "huge"},
     {"step_softcap_overflows_t64", "softcap", 61, "huge"},
+    {"step_tanh_flat_from_4_t64", "softcap", 61, "wide"},
 };
 
 // Tiles that are hidden as a whole, by masks and by biases of -inf; runs of 16 to 512 keys.

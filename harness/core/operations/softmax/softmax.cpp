@@ -77,7 +77,7 @@ constexpr Role kRoles[] = {
     {ATTEST_V_DESCALE, "v_descale", ATTEST_READ, false, ATTEST_F32},
 };
 
-// No bug is known that these alone find: they judge whoever asks for them. So does "wide".
+// No bug is known that these alone find: they judge whoever asks for them.
 constexpr std::string_view kOnRequest[] = {"edges", "equal", "flat", "tiny"};
 
 bool is_codebook(const Fill& fill) { return Codebook::knows(fill.name); }
@@ -270,6 +270,7 @@ std::vector<std::string> SoftmaxOperation::fills(const Problem& problem) const {
   }
   for (std::string& name : codebook_fills(problem))
     if (!on_request(name)) names.push_back(std::move(name));
+  names.emplace_back(kWideName);
   names.emplace_back("wild");
   const int64_t wild = wild_rounds(problem), rounds = rising_rounds(problem);
   for (int64_t round = 1; round < wild; ++round)
@@ -283,7 +284,6 @@ std::vector<std::string> SoftmaxOperation::more_fills(const Problem& problem) co
   if (problem.as<Params>().top_k > 0 || has_f8(problem)) return {};
   std::vector<std::string> names = codebook_fills(problem);
   std::erase_if(names, [&](const std::string& name) { return !on_request(name); });
-  names.emplace_back(kWideName);
   return names;
 }
 

@@ -13,7 +13,12 @@ using namespace events;
 // Multiply-adds, or what takes as long, of all rows that are looked at
 constexpr double kBudget = 2e9;
 
-// The logits of every row that is looked at: summaries, rises, lanes.
+float sink_of(const Unit& unit, const RowPlace& row) {
+  return unit.geometry().has_sinks() ? float(unit.geometry().sink(row.h))
+                                     : -std::numeric_limits<float>::infinity();
+}
+
+// The logits of every row that is looked at: summaries, rises, lanes, spreads.
 void summarise(const Unit& unit, RowSet& rows, Found& found) {
   rows.summaries.resize(rows.places.size());
 #pragma omp parallel if (rows.places.size() > 16)
@@ -28,6 +33,7 @@ void summarise(const Unit& unit, RowSet& rows, Found& found) {
       if (summary.wild || summary.visible == 0) continue;
       find_rises(row, mine);
       find_lanes(rows.places[r], summary, mine);
+      find_spreads(row, sink_of(unit, rows.places[r]), mine);
     }
 #pragma omp critical(attest_events)
     found.merge(mine);

@@ -35,6 +35,17 @@
 //     In a block of 64 rows and T keys these pairs are hidden: all; all of the first row, but not
 //     of the last; all of the last row, but not of the first; all but those of one row. At least
 //     half of the rows, and the rows named, see some keys.
+// spread/T/rise/200, /2000
+//     From one tile to another the maximum of a row rises by more than 200, by more than 2,000.
+// spread/T/negative
+//     All logits that a row sees in a tile are negative, spread by more than 88, and the largest is
+//     the largest so far, of the sink too.
+// spread/gap/1000, /5000, /23000
+//     A row sees a key that is 1,000 to 5,000 below its largest logit; 5,000 to 23,000; 23,000 to
+//     45,000, where the exponent of exp in base 2 wraps in 16 bits.
+// softcap/bends
+//     Before the softcap, a row sees a key with a score of 2 to 4 times the softcap, and one with 4
+//     to 10 times it. There tanh is nearly 1, but not 1.
 // finite_bias/only
 //     All keys that a row sees have finite biases of at most -10,000.
 // finite_bias/differ
@@ -137,12 +148,19 @@ inline constexpr int64_t kRuns[] = {16, 32, 64, 128, 256, 512};
 inline constexpr int64_t kGradedKeys = 64, kCancellingKeys = 8;
 inline constexpr double kManyEqual = 65504;  // the largest f16
 inline constexpr double kHugeLogit = 20000;
+inline constexpr int kLargeRises[] = {200, 2000};
+struct FarGap {
+  double least, most;
+};
+inline constexpr FarGap kFarGaps[] = {{1000, 5000}, {5000, 23000}, {23000, 45000}};
 
 // In halves of a subnormal of the output: numbers of this size show beside the output's rounding
 inline constexpr double kSeenSubnormals = 64;
 
 void find_rises(const Row& row, Found& found);
 void find_lanes(const RowPlace& place, const RowSummary& summary, Found& found);
+/// `sink`: the logit of the row's sink; -inf: it has none.
+void find_spreads(const Row& row, float sink, Found& found);
 
 /// Events of the weights of the rows of one head.
 void find_weights(const Unit& unit, const RowSet& rows, Found& found);

@@ -394,6 +394,50 @@ TEST(Events, NanThatNobodySees) {
   EXPECT_THAT(wild(masked), UnorderedElementsAre("hidden_nan/v"));
 }
 
+TEST(Events, ScoresThatSpreadFar) {
+  const auto found = [](int64_t keys, const std::function<double(int64_t)>& key) {
+    return Hand(keys).key(key).count("spread/");
+  };
+  EXPECT_THAT(found(40, peak(20, 200)), IsEmpty());
+  EXPECT_THAT(found(40, peak(20, 201)), UnorderedElementsAre("spread/16/rise/200"));
+  EXPECT_THAT(found(40, peak(33, 2001)),
+              UnorderedElementsAre("spread/16/rise/200", "spread/16/rise/2000",
+                                   "spread/32/rise/200", "spread/32/rise/2000", "spread/gap/1000"));
+  // A maximum that rises by no more in each tile, or in the first one alone
+  EXPECT_THAT(found(64, [](int64_t j) { return double(j / 16 * 150); }),
+              UnorderedElementsAre("spread/32/rise/200"));
+  EXPECT_THAT(found(40, peak(3, 900)), IsEmpty());
+  EXPECT_THAT(found(16, peak(3, 6000)), UnorderedElementsAre("spread/gap/5000"));
+  EXPECT_THAT(found(16, peak(3, 30000)), UnorderedElementsAre("spread/gap/23000"));
+  EXPECT_THAT(found(16, peak(3, 50000)), IsEmpty());
+  EXPECT_THAT(found(16, [](int64_t j) { return j == 3 ? -10 : -99; }),
+              UnorderedElementsAre("spread/16/negative", "spread/32/negative", "spread/64/negative",
+                                   "spread/128/negative", "spread/256/negative"));
+  EXPECT_THAT(found(16, [](int64_t j) { return j == 3 ? -10 : -98; }), IsEmpty());
+  EXPECT_THAT(found(16, [](int64_t j) { return j == 3 ? 1 : -99; }), IsEmpty());
+  // Below the maximum that tiles before had
+  EXPECT_THAT(found(32, [](int64_t j) { return j < 16    ? -5
+                                               : j == 20 ? -10
+                                                         : -99; }),
+              Not(Contains("spread/16/negative")));
+  Hand masked(32, 1, {}, {ATTEST_MASK});
+  masked.key([](int64_t j) { return j < 16 ? 0 : j == 20 ? -10 : -99; });
+  EXPECT_THAT(masked.count("spread/"), IsEmpty());
+  masked.hide([](int64_t, int64_t j) { return j < 16; });
+  EXPECT_THAT(masked.count("spread/"), IsSupersetOf({"spread/16/negative", "spread/64/negative"}));
+}
+
+TEST(Events, ScoresWhereTanhBends) {
+  const auto found = [](const std::function<double(int64_t)>& key) {
+    return Hand(8, 1, [](P& p) { p.softcap = 10; }).key(key).count("softcap/");
+  };
+  EXPECT_THAT(found([](int64_t j) { return j < 4 ? 30 : 50; }),
+              UnorderedElementsAre("softcap/bends"));
+  EXPECT_THAT(found([](int64_t j) { return j < 4 ? 20 : 50; }), IsEmpty());
+  EXPECT_THAT(found([](int64_t j) { return j < 4 ? 30 : 40; }), IsEmpty());
+  EXPECT_THAT(found([](int64_t j) { return j < 4 ? 30 : 101; }), IsEmpty());
+}
+
 TEST(Events, FiniteBiasesThatHide) {
   const double lowest = std::numeric_limits<float>::lowest();
   const auto found = [](const std::function<double(int64_t, int64_t)>& bias, DType dtype) {

@@ -23,6 +23,7 @@ class Catalogue {
     add_rises();
     add_lanes();
     add_gaps();
+    add_spreads();
     for (const int32_t role : {ATTEST_MASK, ATTEST_BIAS}) add_hidden(role);
     add_finite_biases();
     add_wild();
@@ -127,6 +128,42 @@ class Catalogue {
       }
     const std::string why = beyond_softcap(25);
     add("gap/cut/40", why.empty() ? too_few_keys(20) : why);
+  }
+
+  void add_spreads() {
+    for (size_t t = 0; t < kEventTiles.size(); ++t) {
+      const std::string tiles = shape_.tile[t].most_tiles >= 2
+                                    ? ""
+                                    : fmt::format("no row sees 2 tiles of {}", kEventTiles[t]);
+      for (const int rise : events::kLargeRises)
+        add(fmt::format("spread/{}/rise/{}", kEventTiles[t], rise),
+            first_of(tiles, no_spread(rise, false)));
+      add(fmt::format("spread/{}/negative", kEventTiles[t]), no_negative_tile());
+    }
+    const std::string two = shape_.most_keys >= 2 ? "" : "no row sees two keys";
+    for (const events::FarGap& gap : events::kFarGaps)
+      add(fmt::format("spread/gap/{}", int(gap.least)), first_of(two, no_spread(gap.least, true)));
+  }
+  bool biases_pairs() const { return has(ATTEST_BIAS) && spec(ATTEST_BIAS).dim[3] > 1; }
+  // Beside a softcap, of what fills add to scores only ALiBi and finite biases go so far: ALiBi in
+  // long rows, finite biases by less than 1,000 or more than 40,000.
+  bool has_near_terms(double difference) const {
+    const bool near_biases = !biases_pairs() || difference >= events::kFarGaps[1].least;
+    return p_.softcap > 0 && !has(ATTEST_ALIBI_SLOPES) && p_.shift_bias == 0 && near_biases;
+  }
+  std::string no_spread(double difference, bool is_gap) const {
+    const bool near = has_near_terms(is_gap ? difference : 0);
+    return near && !only_softcap() && 2 * double(p_.softcap) <= difference
+               ? fmt::format("no fill has terms {} apart beside softcap {}", difference, p_.softcap)
+               : beyond_softcap(difference);
+  }
+  std::string no_negative_tile() const {
+    if (has(ATTEST_SINKS)) return "no fill has sinks below such scores";
+    if (shape_.most_keys < 2) return "no row sees two keys";
+    const bool is_low = has_near_terms(0) && double(p_.softcap) <= events::kBeyondExp;
+    return is_low ? fmt::format("softcap {} leaves no two negative scores {} apart", p_.softcap,
+                                events::kBeyondExp)
+                  : "";
   }
 
   static std::string first_of(const std::string& one, const std::string& other) {
@@ -281,6 +318,7 @@ class Catalogue {
                  : double(p_.softcap) * events::kBeyondExp > events::kHugeLogit
                      ? "no fill has such scores"
                      : "");
+    add("softcap/bends", p_.softcap == 0 ? "there is no softcap" : keys(2));
     for (const char* event : {"sink/leads", "sink/trails"})
       add(event, has(ATTEST_SINKS) ? "" : "there are no sinks");
     add("weights/graded", keys(events::kGradedKeys));

@@ -80,6 +80,10 @@ TEST(EventNames, WhatASoftcapBounds) {
   EXPECT_EQ(why_not(c, "rise/16/second/over_64"), "softcap 20 leaves no two scores 64 apart");
   EXPECT_EQ(why_not(c, "gap/after_top/20"), "");
   EXPECT_EQ(why_not(c, "lane/16/3"), "softcap 20 leaves no two scores 88 apart");
+  EXPECT_EQ(why_not(c, "spread/16/rise/200"), "softcap 20 leaves no two scores 200 apart");
+  EXPECT_EQ(why_not(c, "spread/16/negative"), "softcap 20 leaves no two negative scores 88 apart");
+  EXPECT_EQ(why_not(c, "spread/gap/5000"), "softcap 20 leaves no two scores 5000 apart");
+  EXPECT_EQ(why_not(c, "softcap/bends"), "");
   EXPECT_EQ(why_not(c, "logit/+30000"), "softcap 20");
   EXPECT_EQ(why_not(of(
                         [](P& p) {
@@ -89,6 +93,19 @@ TEST(EventNames, WhatASoftcapBounds) {
                         {ATTEST_BIAS}),
                     "rise/16/second/over_64"),
             "");
+}
+
+TEST(EventNames, WhoseScoresSpread) {
+  const Case c = of([](P& p) { p.seq_len_q = 50; });
+  for (const char* event : {"16/rise/2000", "32/rise/200", "256/negative", "gap/23000"})
+    EXPECT_EQ(why_not(c, std::string("spread/") + event), "") << event;
+  EXPECT_EQ(why_not(c, "spread/64/rise/200"), "no row sees 2 tiles of 64");
+  EXPECT_EQ(why_not(c, "softcap/bends"), "there is no softcap");
+  EXPECT_EQ(why_not(of([](P&) {}, {ATTEST_SINKS}), "spread/16/negative"),
+            "no fill has sinks below such scores");
+  const Case one = of([](P& p) { p.seq_len_kv = 1; });
+  for (const char* event : {"gap/1000", "16/negative"})
+    EXPECT_EQ(why_not(one, std::string("spread/") + event), "no row sees two keys") << event;
 }
 
 TEST(EventNames, WhatMasksCanHide) {

@@ -1,4 +1,5 @@
-// Where a row's running maximum rises, and in which lane its largest score stands alone.
+// Where a row's running maximum rises, how far its logits spread, and in which lane its largest
+// score stands alone.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -77,6 +78,43 @@ void find_tile_rises(int64_t tile, const std::vector<float>& maxima, bool full, 
   if (first_rise > seen + 1 && first_rise < count - 1) found.insert(group + "middle/" + size);
 }
 
+// The logits of one tile that are not hidden.
+struct Extremes {
+  float most = kNoKey, least = -kNoKey;
+  bool any() const { return most != kNoKey; }
+};
+
+Extremes extremes_of(std::span<const float> logits) {
+  Extremes found;
+  for (const float logit : logits) {
+    found.most = std::max(found.most, logit);
+    found.least = std::min(found.least, logit == kNoKey ? -kNoKey : logit);
+  }
+  return found;
+}
+
+// `sink` is -inf where there is none. It is a maximum, too, but no tile's.
+void find_in_tiles(const Row& row, int64_t tile, float sink, Found& found) {
+  const TileRange tiles = tiles_of(row.keys, row.origin, tile);
+  float running = kNoKey;
+  int64_t k = 0;
+  for (int64_t t = 0; t < tiles.count(); ++t) {
+    const int64_t end =
+        std::min(row.keys.size(), row.origin + (tiles.first + t + 1) * tile - row.keys.begin);
+    const Extremes of = extremes_of(row.logits.subspan(size_t(k), size_t(end - k)));
+    k = end;
+    if (!of.any()) continue;
+    if (running != kNoKey)
+      for (const int rise : kLargeRises)
+        if (double(of.most) - double(running) > rise)
+          found.insert(fmt::format("spread/{}/rise/{}", tile, rise));
+    if (of.most < 0 && of.most > std::max(running, sink) &&
+        double(of.most) - double(of.least) > kBeyondExp)
+      found.insert(fmt::format("spread/{}/negative", tile));
+    running = std::max(running, of.most);
+  }
+}
+
 }  // namespace
 
 void find_rises(const Row& row, Found& found) {
@@ -89,6 +127,18 @@ void find_rises(const Row& row, Found& found) {
     find_tile_rises(kEventTiles[t], maxima, tiles_of(row.keys, row.origin, kEventTiles[t]).full,
                     found);
   }
+}
+
+void find_spreads(const Row& row, float sink, Found& found) {
+  const Extremes of = extremes_of(row.logits);
+  if (!of.any() || double(of.most) - double(of.least) <= kBeyondExp) return;
+  for (const float logit : row.logits)
+    for (const FarGap& gap : kFarGaps) {
+      const double below = double(of.most) - double(logit);
+      if (below > gap.least && below < gap.most)
+        found.insert(fmt::format("spread/gap/{}", int(gap.least)));
+    }
+  for (const int64_t tile : kEventTiles) find_in_tiles(row, tile, sink, found);
 }
 
 void find_lanes(const RowPlace& place, const RowSummary& summary, Found& found) {

@@ -12,7 +12,8 @@ namespace {
 // in all of its rows.
 constexpr size_t kClosely = 32;
 constexpr double kHeavyWeight = 0.25, kHeavyValue = 100, kCancelled = 1.0 / 3;
-constexpr float kGradedBelow = 4;  // of logits under the largest
+constexpr double kBends = 2, kNearlyFlat = 4, kFlat = 10;  // of scores, in softcaps
+constexpr float kGradedBelow = 4;                          // of logits under the largest
 constexpr double kGradedShare = 0.002;
 constexpr int64_t kGradedWeights = 8;
 // Beyond it the rounding of logits hides what else is wrong with their weights
@@ -92,6 +93,18 @@ void note_softcap(const Unit& unit, const RowPlace& row, const RowSummary& summa
   if (score < -kBeyondExp) found.insert("softcap/-88");
 }
 
+// Whether tanh bends scores that the row sees: of some it is nearly 1, of others more nearly.
+bool is_bent(const Unit& unit, const RowPlace& place, const Row& row) {
+  bool bent = false, flat = false;
+  for (int64_t j = row.keys.begin; j < row.keys.end && !(bent && flat); ++j) {
+    if (row.logits[size_t(j - row.keys.begin)] == -std::numeric_limits<float>::infinity()) continue;
+    const double score = double(unit.plain_score(place, j)) / double(unit.params().softcap);
+    bent |= score > kBends && score <= kNearlyFlat;
+    flat |= score > kNearlyFlat && score <= kFlat;
+  }
+  return bent && flat;
+}
+
 bool usable(const RowSummary& summary) { return !summary.wild && summary.visible > 0; }
 
 }  // namespace
@@ -123,6 +136,9 @@ void find_weights(const Unit& unit, const RowSet& rows, Found& found) {
     if (!found.contains("cancels") && summary.visible >= kCancellingKeys &&
         cancels(unit, row, summary))
       found.insert("cancels");
+    if (unit.params().softcap > 0 && !found.contains("softcap/bends") &&
+        is_bent(unit, rows.places[r], row))
+      found.insert("softcap/bends");
     if (may_be_distinct && !found.contains("distinct") && is_distinct(unit, row))
       found.insert("distinct");
   }
