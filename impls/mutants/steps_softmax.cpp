@@ -151,6 +151,7 @@ class Kernel {
       const attest::Cell cell = a_.query(at.b, i);
       float* q = x.q + r * a_.p.head_dim;
       load_row(&a_.q(cell.batch, at.h, cell.row, 0), stride, a_.p.head_dim, q);
+      if (is(Bug::kQueriesFlushed)) flush(q, a_.p.head_dim);
       for (int64_t d = 0; d < a_.p.head_dim; ++d) q[d] *= a_.p.softmax_scale;
       const attest::Keys keys = r < at.rows ? a_.keys(at.b, i) : attest::Keys{0, 0};
       const float top = is(Bug::kMaxFrom) ? step_.planted->limit : kHidden;
@@ -173,6 +174,7 @@ class Kernel {
       if (j < keys) {
         const attest::Cell key = a_.key(at.b, begin + j);
         load_row(&a_.k(key.batch, head, key.row, 0), a_.k.stride(3), head_dim, x.line);
+        if (is(Bug::kKeysFlushed)) flush(x.line, head_dim);
         load_row(&a_.v(key.batch, head, key.row, 0), a_.v.stride(3), a_.p.head_dim_v, v);
         plant_in_values(v, x.channels, begin == 0, begin + tile_ >= all);
       }
@@ -182,7 +184,14 @@ class Kernel {
     return {n, begin, tile_, keys, all / tile_, x.kt, x.v, worst != 0};
   }
 
+  static void flush(float* row, int64_t channels) {
+    constexpr float kSmallestNormal = 0x1p-14f;  // of f16
+    for (int64_t d = 0; d < channels; ++d)
+      if (std::fabs(row[d]) < kSmallestNormal) row[d] = 0;
+  }
+
   void plant_in_values(float* v, int64_t channels, bool in_first, bool in_last) const {
+    if (is(Bug::kValuesFlushed)) flush(v, channels);
     const float most = step_.planted->limit;
     if (is(Bug::kValuesTo))
       for (int64_t d = 0; d < channels; ++d) v[d] = std::min(std::max(v[d], -most), most);

@@ -24,6 +24,7 @@ struct Input {
   std::function<double(int64_t)> logit = [](int64_t) { return 0.0; };
   std::function<double(int64_t)> value;
   std::function<double(int64_t, int64_t)> bias = nullptr;  // of a pair; -inf hides it
+  double query = 1;
   float scale = 1, softcap = 0;
   double least_error = 100;  // that the bug makes, as error_of counts
 };
@@ -210,6 +211,23 @@ const std::map<std::string, Made>& inputs() {
   return all;
 }
 
+/// The same, for bugs that show where an operand has subnormal numbers of f16.
+const std::map<std::string, Made>& inputs_of_subnormals() {
+  const auto query = [](double of_all) {
+    return [=](Input& input, int64_t tile, int64_t) {
+      input.query = of_all;
+      input.logit = [tile](int64_t j) { return j < tile ? 0.5 : -0.5; };
+    };
+  };
+  static const std::map<std::string, Made> all = {
+      {"queries_flushed", query(0x1p-15)},
+      {"keys_flushed", query(0x1p14)},
+      {"values_flushed",
+       [](Input& input, int64_t, int64_t) { input.value = [](int64_t) { return 0x1p-15; }; }},
+  };
+  return all;
+}
+
 /// The same, for bugs that show where scores are far apart.
 const std::map<std::string, Made>& inputs_far_apart() {
   static const std::map<std::string, Made> all = {
@@ -238,7 +256,8 @@ const std::map<std::string, Made>& inputs_with_softcap() {
 
 /// Returns whether there is one.
 bool make_input(const std::string& word, const steps::Variant& variant, Input& input) {
-  for (const auto* known : {&inputs(), &inputs_far_apart(), &inputs_with_softcap()}) {
+  for (const auto* known :
+       {&inputs(), &inputs_of_subnormals(), &inputs_far_apart(), &inputs_with_softcap()}) {
     const auto found = known->find(word);
     if (found == known->end()) continue;
     found->second(input, variant.tile, variant.lanes);
@@ -264,9 +283,9 @@ Trial made(const Input& input) {
     t.tensor[role] = trial::make(ATTEST_F32, {1, 1, input.queries, kHeadDim});
   for (const int role : {ATTEST_K, ATTEST_V})
     t.tensor[role] = trial::make(ATTEST_F32, {1, 1, input.keys, kHeadDim});
-  for (int64_t i = 0; i < input.queries; ++i) t.tensor[ATTEST_Q].set(i * kHeadDim, 1);
+  for (int64_t i = 0; i < input.queries; ++i) t.tensor[ATTEST_Q].set(i * kHeadDim, input.query);
   for (int64_t j = 0; j < input.keys; ++j) {
-    t.tensor[ATTEST_K].set(j * kHeadDim, input.logit(j) / input.scale);
+    t.tensor[ATTEST_K].set(j * kHeadDim, input.logit(j) / input.query / input.scale);
     for (int64_t d = 0; d < kHeadDim; ++d) t.tensor[ATTEST_V].set(j * kHeadDim + d, input.value(j));
   }
   if (!input.bias) return t;

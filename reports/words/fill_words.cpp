@@ -28,6 +28,9 @@ constexpr FillWords kWords[] = {
      "scores that spread over hundreds or thousands in a row; in some rows all are negative",
      "a sum that is not rescaled when the maximum rises by much, an exponent that wraps, a maximum "
      "of negative scores"},
+    {"subnormal",
+     "subnormal numbers of f16 in queries, keys and values, on which the outputs depend",
+     "numbers that are flushed to 0 where they are loaded"},
     {"wild", "a few NaN and infinities in keys, values and queries that rows see",
      "a NaN that a maximum drops, an infinity that is taken for a mask", true},
     {"cancelling", "values that cancel in every row, so that little but the error is left",

@@ -469,6 +469,18 @@ std::vector<TermCase> term_cases() {
        },
        Bug::kLse,
        {.scale = ScalePlace::kQueries}},
+      {T::kSmallOperands,
+       "small_operands",
+       "Q times 0.177 rounded to f16 again, where Q or K is subnormal in each channel",
+       in(ATTEST_F16, {{kQk, ATTEST_F16}}),
+       [] {
+         Case c = dense({.dtype = ATTEST_F16});
+         softmax_operation().fill(c.problem, {"subnormal", 1}, c.tensors, false);
+         return c;
+       },
+       Bug::kScale,
+       {.scale = ScalePlace::kQueries},
+       {"subnormal"}},
       {T::kSharedRoundings,
        "shared_query",
        "Q as bf16, tokens of two flat halves of a picture that score alike",

@@ -372,10 +372,11 @@ RelationRecord CaseRunner::check_changed_tensors(const Trial& trial) {
 }
 
 // On the first fill whose rows can be compared, or null: rows of NaN have no relation to others,
-// and among scores of thousands a shift rounds another one to the largest.
+// among scores of thousands a shift rounds another one to the largest, and it is lost in f16 beside
+// numbers of 60,000.
 RelationChecks* CaseRunner::first_relations() {
   const auto is_tame = [](const std::string& fill) {
-    return !fill.starts_with("wild") && fill != "wide";
+    return !fill.starts_with("wild") && fill != "wide" && fill != "subnormal";
   };
   const auto tame = std::ranges::find_if(fills_, is_tame);
   if (tame == fills_.end()) return nullptr;

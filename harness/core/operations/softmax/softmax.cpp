@@ -8,6 +8,7 @@
 #include "core/operations/softmax/closed_form/codebook.hpp"
 #include "core/operations/softmax/fills/f8.hpp"
 #include "core/operations/softmax/fills/finite_biases.hpp"
+#include "core/operations/softmax/fills/subnormal.hpp"
 #include "core/operations/softmax/fills/top_k.hpp"
 #include "core/operations/softmax/fills/wide.hpp"
 #include "core/operations/softmax/problem/dequantised.hpp"
@@ -271,6 +272,7 @@ std::vector<std::string> SoftmaxOperation::fills(const Problem& problem) const {
   for (std::string& name : codebook_fills(problem))
     if (!on_request(name)) names.push_back(std::move(name));
   names.emplace_back(kWideName);
+  if (has_subnormal_fill(problem)) names.emplace_back(kSubnormalName);
   names.emplace_back("wild");
   const int64_t wild = wild_rounds(problem), rounds = rising_rounds(problem);
   for (int64_t round = 1; round < wild; ++round)
@@ -296,6 +298,13 @@ void SoftmaxOperation::fill(const Problem& problem, const Fill& fill, const Tens
     fill_random(problem, random, tensors, only_own);
     return write_wide(problem, random.seed, tensors);
   }
+  if (fill.name == kSubnormalName && problem.as<Params>().top_k == 0) {
+    if (!has_subnormal_fill(problem))
+      throw Error("fill 'subnormal': is for q, k and v in f16; give dtype=f16");
+    const Fill random{fill.name, random_bits(fill.seed, kSubnormalStream), fill.other_lengths};
+    fill_random(problem, random, tensors, only_own);
+    return write_subnormal(problem, random.seed, tensors);
+  }
   if (fill.name == kF8BandsName && !has_f8(problem))
     throw Error("fill 'f8_bands': is for 8 bits; give them, e.g. q=f8e4m3 k=f8e4m3 v=f8e4m3");
   if (fill.name == kF8BandsName || is_top_k_fill(fill.name)) {
@@ -311,9 +320,9 @@ void SoftmaxOperation::fill(const Problem& problem, const Fill& fill, const Tens
     throw Error(
         "fill '" + fill.name +
         "': softmax has random, tokens, wide, wild, wild_2 to wild_7, codebook, codebook_peaked, "
-        "huge, rising, rising_2 to rising_24, cancelling, edges, equal, flat and tiny; with top_k "
-        "top_k_levels, top_k_close and top_k_wild, too, but not wide; in 8 bits random, tokens, "
-        "wild and f8_bands");
+        "huge, rising, rising_2 to rising_24, cancelling, edges, equal, flat and tiny; in f16 "
+        "subnormal; with top_k top_k_levels, top_k_close and top_k_wild, too, but not wide and "
+        "subnormal; in 8 bits random, tokens, wild and f8_bands");
   fill_random(problem, fill, tensors, only_own);
   if (fill.name == "random" && tensors[ATTEST_BIAS]) write_finite_biases(problem, tensors);
 }
@@ -331,6 +340,7 @@ std::unique_ptr<Golden> golden_of_numbers(const Problem& problem, const Fill& fi
   if (is_codebook(fill)) return sampled_codebook_golden(problem, fill, tensors);
   if (wild_round_of(fill.name) >= 0) return wild_golden(problem, tensors);
   if (fill.name == kWideName) return wide_golden(problem, tensors);
+  if (fill.name == kSubnormalName) return subnormal_golden(problem, tensors);
   if (is_top_k_fill(fill.name)) return top_k_golden(problem, fill, tensors);
   return softmax_golden(problem, tensors, nullptr, values_may_follow(fill));
 }
@@ -375,6 +385,7 @@ std::unique_ptr<Golden> SoftmaxOperation::golden_with(const GoldenDevice& device
     return golden(problem, fill, tensors);
   if (is_codebook(fill)) return sampled_codebook_golden(problem, fill, tensors, &device);
   if (fill.name == kWideName) return wide_golden(problem, tensors, &device);
+  if (fill.name == kSubnormalName) return subnormal_golden(problem, tensors, &device);
   return softmax_golden(problem, tensors, &device, values_may_follow(fill));
 }
 

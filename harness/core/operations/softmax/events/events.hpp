@@ -46,6 +46,12 @@
 // softcap/bends
 //     Before the softcap, a row sees a key with a score of 2 to 4 times the softcap, and one with 4
 //     to 10 times it. There tanh is nearly 1, but not 1.
+// subnormal/q, /k
+//     Q, K and V are in f16, and subnormal numbers of that tensor make scores of a row differ by
+//     at least a quarter.
+// subnormal/v
+//     They are in f16, and all that a row sees in a channel of V is subnormal or 0, with a mean of
+//     at least 64 halves of a subnormal of the output.
 // finite_bias/only
 //     All keys that a row sees have finite biases of at most -10,000.
 // finite_bias/differ
@@ -156,11 +162,16 @@ inline constexpr FarGap kFarGaps[] = {{1000, 5000}, {5000, 23000}, {23000, 45000
 
 // In halves of a subnormal of the output: numbers of this size show beside the output's rounding
 inline constexpr double kSeenSubnormals = 64;
+// A difference of scores that shows beside the rounding of f16
+inline constexpr double kSeenScore = 0.25;
 
 void find_rises(const Row& row, Found& found);
 void find_lanes(const RowPlace& place, const RowSummary& summary, Found& found);
 /// `sink`: the logit of the row's sink; -inf: it has none.
 void find_spreads(const Row& row, float sink, Found& found);
+
+/// Events of a row whose tensors are in f16.
+void find_subnormals(const Unit& unit, const RowPlace& place, const Row& row, Found& found);
 
 /// Events of the weights of the rows of one head.
 void find_weights(const Unit& unit, const RowSet& rows, Found& found);

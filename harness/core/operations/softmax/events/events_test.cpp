@@ -438,6 +438,29 @@ TEST(Events, ScoresWhereTanhBends) {
   EXPECT_THAT(found([](int64_t j) { return j < 4 ? 30 : 101; }), IsEmpty());
 }
 
+TEST(Events, SubnormalNumbersOfF16) {
+  const auto found = [](double query, const std::function<double(int64_t)>& key, double value,
+                        DType dtype = ATTEST_F16) {
+    return Hand(8, 1, {}, {}, dtype)
+        .query([&](int64_t) { return query; })
+        .key(key)
+        .value([&](int64_t, int64_t) { return value; })
+        .count("subnormal/");
+  };
+  const auto by_turns = [](double even, double odd) {
+    return [=](int64_t j) { return j % 2 == 0 ? even : odd; };
+  };
+  EXPECT_THAT(found(8192, by_turns(0x1p-15, 0), 1), UnorderedElementsAre("subnormal/k"));
+  EXPECT_THAT(found(8192, by_turns(0x1p-15, 0), 1, ATTEST_F32), IsEmpty());
+  EXPECT_THAT(found(8000, by_turns(0x1p-15, 0), 1), IsEmpty());        // moves a score by less
+  EXPECT_THAT(found(8192, by_turns(0x1p-15, 0x1p-15), 1), IsEmpty());  // moves all alike
+  EXPECT_THAT(found(8192, by_turns(0x1p-14, 0), 1), IsEmpty());        // is normal
+  EXPECT_THAT(found(0x1p-15, by_turns(8192, 0), 1), UnorderedElementsAre("subnormal/q"));
+  EXPECT_THAT(found(1, by_turns(1, 0), 0x1p-15), UnorderedElementsAre("subnormal/v"));
+  EXPECT_THAT(found(1, by_turns(1, 0), 0x1p-20), IsEmpty());  // is lost in the output's rounding
+  EXPECT_THAT(found(1, by_turns(1, 0), 0), IsEmpty());
+}
+
 TEST(Events, FiniteBiasesThatHide) {
   const double lowest = std::numeric_limits<float>::lowest();
   const auto found = [](const std::function<double(int64_t, int64_t)>& bias, DType dtype) {

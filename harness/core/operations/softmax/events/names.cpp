@@ -24,6 +24,7 @@ class Catalogue {
     add_lanes();
     add_gaps();
     add_spreads();
+    add_subnormals();
     for (const int32_t role : {ATTEST_MASK, ATTEST_BIAS}) add_hidden(role);
     add_finite_biases();
     add_wild();
@@ -128,6 +129,22 @@ class Catalogue {
       }
     const std::string why = beyond_softcap(25);
     add("gap/cut/40", why.empty() ? too_few_keys(20) : why);
+  }
+
+  void add_subnormals() {
+    const std::string dtypes = events::is_in_f16(problem_) ? "" : "Q, K and V are not all in f16";
+    // Of half the channels, beside numbers that f16 holds times log2(e)
+    const double most = std::fabs(double(p_.softmax_scale)) * double(smallest_normal(ATTEST_F16)) *
+                        32768 * std::sqrt(double(p_.head_dim) / 2);
+    const std::string scores =
+        shape_.most_keys < 2 ? "no row sees two keys"
+        : most < 1
+            ? fmt::format("softmax_scale {} leaves subnormal numbers no weight", p_.softmax_scale)
+            : "";
+    const char* const narrow = p_.head_dim < 2 ? "head_dim 1 has one channel, for K" : "";
+    add("subnormal/q", first_of(dtypes, first_of(narrow, scores)));
+    add("subnormal/k", first_of(dtypes, scores));
+    add("subnormal/v", dtypes);
   }
 
   void add_spreads() {

@@ -108,6 +108,22 @@ TEST(EventNames, WhoseScoresSpread) {
     EXPECT_EQ(why_not(one, std::string("spread/") + event), "no row sees two keys") << event;
 }
 
+TEST(EventNames, WhatSubnormalNumbersCanMove) {
+  const Case c = make_case("f16", [](P&) {}, {}, ATTEST_F16);
+  for (const char* event : {"q", "k", "v"}) {
+    EXPECT_EQ(why_not(c, std::string("subnormal/") + event), "") << event;
+    EXPECT_EQ(why_not(of([](P&) {}), std::string("subnormal/") + event),
+              "Q, K and V are not all in f16");
+  }
+  const Case low = make_case("f16", [](P& p) { p.softmax_scale = 0.01f; }, {}, ATTEST_F16);
+  EXPECT_EQ(why_not(low, "subnormal/k"), "softmax_scale 0.01 leaves subnormal numbers no weight");
+  EXPECT_EQ(why_not(low, "subnormal/v"), "");
+  const Case narrow =
+      make_case("f16", [](P& p) { p.head_dim = 1, p.softmax_scale = 1; }, {}, ATTEST_F16);
+  EXPECT_EQ(why_not(narrow, "subnormal/q"), "head_dim 1 has one channel, for K");
+  EXPECT_EQ(why_not(narrow, "subnormal/k"), "");
+}
+
 TEST(EventNames, WhatMasksCanHide) {
   EXPECT_EQ(why_not(of([](P&) {}), "hidden/mask/16/first"), "there is no mask");
   const Case pairs = of([](P& p) { p.seq_len_q = 200; }, {ATTEST_MASK});

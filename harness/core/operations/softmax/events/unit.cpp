@@ -54,6 +54,12 @@ std::vector<int32_t> classes_of(std::vector<float>& rows, int64_t width) {
 
 }  // namespace
 
+bool is_in_f16(const Problem& problem) {
+  return std::ranges::all_of(
+      std::initializer_list<int32_t>{ATTEST_Q, ATTEST_K, ATTEST_V},
+      [&](int32_t role) { return problem.tensor[size_t(role)].dtype == ATTEST_F16; });
+}
+
 bool is_wild(std::span<const float> row) {
   return std::ranges::any_of(row, [](float x) { return !std::isfinite(x); });
 }
@@ -73,7 +79,8 @@ Unit::Unit(const Problem& problem, const Tensors& tensors, const Geometry& geome
       q_(tensors[ATTEST_Q]),
       b_(b),
       kv_head_(kv_head),
-      output_dtype_(problem.tensor[ATTEST_O].dtype) {
+      output_dtype_(problem.tensor[ATTEST_O].dtype),
+      in_f16_(is_in_f16(problem)) {
   const bool shifted = params_.shift_bias != 0 && (params_.shift_y != 0 || params_.shift_x != 0);
   auto by_row = [&](int32_t role) {
     return tensors[size_t(role)] && tensors[size_t(role)].spec.stride[2] != 0;

@@ -9,6 +9,9 @@
 
 namespace attest::core::events {
 
+/// Whether Q, K and V are in f16.
+bool is_in_f16(const Problem& problem);
+
 /// Whether a number of the row is NaN or infinite.
 bool is_wild(std::span<const float> row);
 
@@ -68,6 +71,8 @@ class Unit {
   int64_t head() const { return h_; }
   int64_t keys() const { return int64_t(key_class_.size()); }
   DType output_dtype() const { return output_dtype_; }
+  /// is_in_f16 of the problem.
+  bool in_f16() const { return in_f16_; }
   int32_t key_class(int64_t j) const { return key_class_[size_t(j)]; }
   int32_t key_classes() const { return int32_t(key_vectors_.size() / size_t(params_.head_dim)); }
   int32_t query_class(int64_t i) const { return query_class_[size_t(i)]; }
@@ -115,6 +120,7 @@ class Unit {
   const Tensor q_;
   const int64_t b_, kv_head_;
   const DType output_dtype_;
+  const bool in_f16_;
   int64_t h_ = -1;
   bool adds_by_row_;
   std::vector<int32_t> key_class_, query_class_;    // by place

@@ -139,6 +139,7 @@ void find_weights(const Unit& unit, const RowSet& rows, Found& found) {
     if (unit.params().softcap > 0 && !found.contains("softcap/bends") &&
         is_bent(unit, rows.places[r], row))
       found.insert("softcap/bends");
+    if (unit.in_f16()) find_subnormals(unit, rows.places[r], row, found);
     if (may_be_distinct && !found.contains("distinct") && is_distinct(unit, row))
       found.insert("distinct");
   }

@@ -99,6 +99,43 @@ TEST(SoftmaxFill, WideRowsAreFinite) {
       EXPECT_LE(std::fabs(c.tensors[ATTEST_Q].at({0, 0, i, d})), 60000);
 }
 
+// Both halves of the channels make scores, large numbers are those that f16 holds times log2(e),
+// and every other channel of V is subnormal.
+TEST(SoftmaxFill, SubnormalOperandsMakeScores) {
+  for (const float scale : {0.02f, 0.25f, 3.0f})
+    for (const int64_t head_dim : {2, 17, 128}) {
+      Case c = make_case(
+          "subnormal",
+          [&](Params& p) {
+            p.num_heads = 1, p.seq_len_q = 1, p.seq_len_kv = 4000;
+            p.head_dim = head_dim, p.softmax_scale = scale;
+          },
+          {}, ATTEST_F16);
+      softmax_operation().fill(c.problem, {"subnormal", 1}, c.tensors, false);
+      const Tensor &q = c.tensors[ATTEST_Q], &k = c.tensors[ATTEST_K], &v = c.tensors[ATTEST_V];
+      double of_q = 0, of_k = 0;  // sums of squares of what they add to scores
+      for (int64_t j = 0; j < 4000; ++j) {
+        double from_q = 0, from_k = 0;
+        for (int64_t d = 0; d < head_dim; ++d) {
+          const double query = q.at({0, 0, 0, d}), key = k.at({0, 0, j, d});
+          ASSERT_LE(std::max(std::fabs(query), std::fabs(key)) * std::max(1.0f, scale), 40010);
+          ASSERT_TRUE((std::fabs(query) < 0x1p-14) != (std::fabs(key) < 0x1p-14));
+          (std::fabs(key) < 0x1p-14 ? from_k : from_q) += double(scale) * query * key;
+        }
+        of_q += from_q * from_q / 4000, of_k += from_k * from_k / 4000;
+        EXPECT_GT(v.at({0, 0, j, 0}), 0);
+        EXPECT_LT(v.at({0, 0, j, 0}), 0x1p-14);
+      }
+      const double reach = 40000 / std::max(1.0, double(scale)) * 0x1p-14 / std::sqrt(3.0) *
+                           double(scale) * std::sqrt(double(head_dim / 2)),
+                   wanted = std::min(1.4, reach);
+      EXPECT_NEAR(std::sqrt(of_k) / wanted, 1, 0.1) << scale << " " << head_dim;
+      // One query has few subnormal numbers, whose size varies.
+      EXPECT_NEAR(std::sqrt(of_q) / wanted, 1, head_dim > 100 ? 0.15 : 0.9)
+          << scale << " " << head_dim;
+    }
+}
+
 // Some row has far biases alone, and none the lowest ones alone: it sees no key, or another one.
 TEST(SoftmaxFill, NoRowSeesTheLowestBiasesAlone) {
   int64_t rows_far_below = 0, lowest_biases = 0;

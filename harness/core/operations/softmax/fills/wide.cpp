@@ -108,8 +108,7 @@ void write_wide(const Problem& problem, uint64_t seed, const Tensors& tensors) {
 
 std::unique_ptr<Golden> wide_golden(const Problem& problem, const Tensors& tensors,
                                     const GoldenDevice* device) {
-  constexpr RowBudget kFew{.all = 5e7, .sampled = 1e9, .rows_a_head = 32};
-  return golden_of(problem, tensors, {.scores_spread = true, .budget = kFew}, device);
+  return golden_of(problem, tensors, {.scores_spread = true, .budget = kFewRowsBudget}, device);
 }
 
 }  // namespace attest::core

@@ -38,6 +38,7 @@ class SoftmaxGolden final : public Golden {
         ties_hold_(known.ties_hold),
         few_scores_(known.few_scores),
         scores_spread_(known.scores_spread),
+        beside_subnormals_(known.beside_subnormals),
         problem_(problem),
         tensors_(tensors),
         params_(problem_.as<attest_softmax_params>()),
@@ -185,6 +186,7 @@ class SoftmaxGolden final : public Golden {
     if (values_may_follow_) model.take_any_values();
     if (few_scores_) model.take_few_scores();
     if (scores_spread_) model.take_spread_scores();
+    if (beside_subnormals_ > 0) model.take_subnormal_operands(beside_subnormals_);
     return model;
   }
 
@@ -217,6 +219,7 @@ class SoftmaxGolden final : public Golden {
 
   const KnownInputs::Vectors vectors_;
   const bool values_may_follow_, ties_hold_, few_scores_, scores_spread_;
+  const double beside_subnormals_;
   const Problem problem_;
   const Tensors tensors_;
   const attest_softmax_params& params_;

@@ -18,6 +18,9 @@ struct KnownInputs {
   bool ties_hold = false;
   bool few_scores = false;     // scores take few values: SigmaModel::take_few_scores
   bool scores_spread = false;  // over thousands: SigmaModel::take_spread_scores
+  /// The magnitude of operands of QK that are multiplied with subnormal ones:
+  /// SigmaModel::take_subnormal_operands. 0: none are.
+  double beside_subnormals = 0;
   RowBudget budget = {};
   WantedPlaces wanted = {};  // the rows that a sample should have
 };

@@ -62,11 +62,12 @@ double error_of_scores(const RowScores& row, const kernels::WeightSums& weights,
 
 // Its root, if it is so large that sigma is not linear in it, else 0.
 double large_error(const RowScores& row, double variance, const SigmaModel& model) {
-  if (!model.coarse_scores && !model.few_codes && !model.scores_spread) return 0;
+  if (!model.coarse_scores && !model.few_codes && !model.scores_spread && model.small_operands == 0)
+    return 0;
   double error = std::sqrt(variance);
   // So many equal weights may be added that a coarse sum stops growing.
   if (model.large_scores) error = std::max(error, model.u_acc * model.chain(row.keys));
-  const bool strict = model.large_scores || model.scores_spread;
+  const bool strict = model.large_scores || model.scores_spread || model.small_operands > 0;
   return error > (strict ? SigmaModel::kLinearIfLarge : SigmaModel::kLinear) ? error : 0;
 }
 

@@ -49,6 +49,8 @@ struct RowBudget {
   int64_t elements = int64_t(1) << 21;
   int64_t rows_a_head = 256;
 };
+/// The limits for fills of which a few rows show as much as many.
+constexpr RowBudget kFewRowsBudget{.all = 5e7, .sampled = 1e9, .rows_a_head = 32};
 
 /// The positions that a sample of the rows of sequence b and query head h should contain, the most
 /// important first.

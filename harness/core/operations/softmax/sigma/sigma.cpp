@@ -50,6 +50,9 @@ SigmaModel::SigmaModel(const SoftmaxArithmetic& arithmetic, DType storage, int64
       u_s(factor(SigmaTerm::kScore) * unit_roundoff(arithmetic.score)),
       u_acc(factor(SigmaTerm::kAccumulator) * unit_roundoff(arithmetic.accumulator)),
       u_qk(factor(SigmaTerm::kOperands) * extra_roundoff(ATTEST_F32, arithmetic.qk)),
+      least_operand(factor(SigmaTerm::kSmallOperands) * (arithmetic.has(ATTEST_FLUSHES_SUBNORMALS)
+                                                             ? smallest_normal(arithmetic.qk)
+                                                             : half_subnormal(arithmetic.qk))),
       qk(arithmetic.qk),
       pv(arithmetic.pv),
       probability(arithmetic.probability),
@@ -138,6 +141,10 @@ void SigmaModel::take_factors() {
   scale_bias = std::hypot(scale_bias, factor(SigmaTerm::kFoldedScale) * std::sqrt(2.0 / 3) * u_qk);
 }
 
+void SigmaModel::take_subnormal_operands(double beside) {
+  small_operands = double(head_dim) * least_operand * least_operand * beside * beside / 3;
+}
+
 double SigmaModel::kappa(double max, double lse) const {
   return normalised_first ? 1 : std::exp(max - lse);
 }
@@ -150,7 +157,7 @@ SigmaModel::Quadratic SigmaModel::qk_quadratic() const {
   // By Cauchy and Schwarz, A <= sqrt(head_dim) B.
   const double dim = squares() ? double(head_dim) : 1;
   const double unit = u_dot * u_dot;
-  return {unit, 2 * unit * std::sqrt(dim), unit * dim + u_qk * u_qk * 2 / 3};
+  return {unit + small_operands, 2 * unit * std::sqrt(dim), unit * dim + u_qk * u_qk * 2 / 3};
 }
 
 double SigmaModel::qk_variance(double magnitude) const {

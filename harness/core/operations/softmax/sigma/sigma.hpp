@@ -58,6 +58,7 @@ enum class SigmaTerm {
   kSharedRoundings,  // of a query, of nearly equal keys and values, where values follow from keys
   kSwapped,          // keys near the edge of top_k that a rounded score moves across it
   kFewScores,        // of the lse: coarse scores that take few values round alike
+  kSmallOperands,    // Q and K rounded to an operand below its smallest normal number
   kCount
 };
 
@@ -135,6 +136,7 @@ struct SigmaModel {
   double eta_acc;        // of sums over keys
   double u_s, u_acc;     // scores, accumulator
   double u_qk;           // operand of QK if coarser than float32; else 0
+  double least_operand;  // error of an operand of QK below its smallest normal number, absolute
   DType qk, pv;          // the operands' dtypes
   DType probability;     // of P before it is the operand of PV
   bool coarse_scores;    // the operand of QK has 8 bits: scores may err too much for a linear sigma
@@ -162,6 +164,7 @@ struct SigmaModel {
   bool few_codes, large_scores;  // take_few_codes
   bool values_may_follow;        // take_any_values
   bool scores_spread = false;    // take_spread_scores
+  double small_operands = 0;     // variance of a score: take_subnormal_operands
   double softcap;                // 0: none
   int64_t sum_chain;             // 0: all keys
   int64_t head_dim;
@@ -216,6 +219,11 @@ struct SigmaModel {
   /// Call this for inputs whose scores spread over hundreds and more. A coarse score may err so
   /// much there that the wrong key has the largest.
   void take_spread_scores() { scores_spread = true; }
+  /// Call this for inputs whose scores are sums of products of two numbers, of which one is near
+  /// the smallest normal number of the operands' dtype and the other has the magnitude `beside`.
+  /// Half a step between subnormal numbers, or a whole number where they become 0, errs by much
+  /// more there than a roundoff. A scale that is above 1 may be part of the operand that rounds.
+  void take_subnormal_operands(double beside);
   /// Up to these errors of scores exp(x) - 1 is nearly x: to 13 % where the scores of some rows are
   /// large, to 2.5 % where those of all rows are.
   static constexpr double kLinear = 0.25, kLinearIfLarge = 0.05;
