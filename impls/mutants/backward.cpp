@@ -47,6 +47,11 @@ enum class Bug {
   kBlocksOfNextKey,
   kGlobalQueriesLost,
   kLengthIgnored,
+  kExpOfParts,
+  kDsCut,
+  kSmallRowsLost,
+  kNanWeightLost,
+  kNanDsZero,
   kCount
 };
 
@@ -89,12 +94,18 @@ constexpr Description kDescriptions[] = {
     {"backward_global_queries_lost",
      "dk and dv leave out global queries that the band does not have"},
     {"backward_length_ignored", "keys beyond the sequence's length are seen"},
+    {"backward_exp_of_parts", "p is exp(logit) times exp(-lse)"},
+    {"backward_ds_cut", "ds beyond 12 is cut to it"},
+    {"backward_small_rows_lost", "rows of dO that are below 1e-4 count as 0"},
+    {"backward_nan_weight_lost", "pairs whose p is not above 0 are left out, also those with NaN"},
+    {"backward_nan_ds_zero", "a NaN in ds becomes 0"},
 };
 constexpr size_t kBugs = sizeof kDescriptions / sizeof *kDescriptions;
 static_assert(kBugs == static_cast<size_t>(Bug::kCount));
 
 constexpr int64_t kTile = 16;
-constexpr float kDeltaFactor = 1.000001f, kMostValue = 8, kMostGradient = 10;
+constexpr float kDeltaFactor = 1.000001f, kMostValue = 8, kMostGradient = 10, kMostDs = 12,
+                kSmallRow = 1e-4f;
 constexpr float kHidden = -std::numeric_limits<float>::infinity();
 
 class Gradients {
@@ -201,6 +212,22 @@ class Gradients {
            ((is(Bug::kThirdSequence) && b >= 2) || (is(Bug::kFourthHead) && kv_head >= 3));
   }
 
+  /// Whether the row's pairs are left out.
+  bool loses_row(int64_t b, int64_t h, int64_t i) const {
+    if (!is(Bug::kSmallRowsLost)) return false;
+    for (int64_t d = 0; d < a_.p.head_dim_v; ++d)
+      if (!(std::fabs(d_o(b, h, i, d)) < kSmallRow)) return false;
+    return true;
+  }
+  float weight_of(float logit, float lse) const {
+    if (logit == kHidden) return 0;
+    return is(Bug::kExpOfParts) ? std::exp(logit) * std::exp(-lse) : std::exp(logit - lse);
+  }
+  float edited(float ds) const {
+    if (is(Bug::kNanDsZero) && std::isnan(ds)) return 0;
+    return is(Bug::kDsCut) ? std::clamp(ds, -kMostDs, kMostDs) : ds;
+  }
+
   void add_query(int64_t b, int64_t h, int64_t kv_head, int64_t i) const {
     const attest_softmax_params& p = a_.p;
     auto [begin, end] = a_.keys(b, i);
@@ -211,7 +238,8 @@ class Gradients {
       lse = std::log(std::exp(lse) - std::exp(a_.sink(h)));
     std::vector<float> dq(static_cast<size_t>(p.head_dim), 0.0f);
     const bool is_tail = is(Bug::kQueryTail) && i >= p.seq_len_q / kTile * kTile;
-    for (int64_t j = 0; j < p.seq_len_kv; ++j) {
+    const int64_t keys = loses_row(b, h, i) ? 0 : p.seq_len_kv;
+    for (int64_t j = 0; j < keys; ++j) {
       float dot = 0, gradient = 0;
       for (int64_t d = 0; d < p.head_dim; ++d)
         dot += static_cast<float>(a_.q(b, h, i, d)) * static_cast<float>(a_.k(b, kv_head, j, d));
@@ -224,8 +252,10 @@ class Gradients {
       const float seen = logit != kHidden       ? logit
                          : unmasked || unbanded ? p.softmax_scale * dot
                                                 : kHidden;
-      float weight = seen == kHidden ? 0 : std::exp(seen - lse),
-            ds = logit == kHidden ? 0 * gradient : slope_of(dot) * weight * (gradient - of_row);
+      float weight = weight_of(seen, lse);
+      if (is(Bug::kNanWeightLost) && !(weight > 0)) continue;
+      float ds =
+          logit == kHidden ? 0 * gradient : edited(slope_of(dot) * weight * (gradient - of_row));
       if (is(Bug::kProductF16))
         weight = mutants::rounded(weight, 11), ds = mutants::rounded(ds, 11);
       if (is(Bug::kDvUnnormalised)) weight = std::exp(seen);

@@ -47,6 +47,10 @@ constexpr FillWords kWords[] = {
      "a level that is read at the wrong place, a weight of another point"},
     {"far", "points far outside of their levels, up to the largest number of the dtype",
      "a coordinate that overflows a whole number"},
+    {"sized",
+     "large and small rows of dO, and scores near 90 and near -90, in gradients of softmax "
+     "attention",
+     "exp without the maximum, gradients that are cut off or flushed to 0"},
     {"late", "the last keys have large scores, in gradients of softmax attention",
      "a tail of keys that is lost, weights that are large"},
     {"hidden",

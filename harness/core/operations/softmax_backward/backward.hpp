@@ -26,10 +26,12 @@ Problem forward_problem(const Problem& problem);
 
 /// Operation::fills and Operation::fill. "random": as that of softmax, with normal dO, some rows of
 /// which are 0. "late": the last keys have large scores. "cancelling": V and dO have large means,
-/// so that do.v and delta nearly cancel. "hidden": NaN in keys that no query sees, and in queries
-/// that see no key; only where a band, a mask or a bias may hide some. "codebook" and
-/// "codebook_peaked": equal keys and queries, as in softmax, where O has a closed form. Where O of
-/// any inputs would take long, the last two are the only ones.
+/// so that do.v and delta nearly cancel. "sized": in every fourth row scores are near 90, in every
+/// fourth near -90, unless there is a softcap; in every fourth dO is 128 times as large, and in the
+/// others 65,536 times smaller. "wild": a NaN in dO, and one in Q. "hidden": NaN in keys that no
+/// query sees, and in queries that see no key; only where a band, a mask or a bias may hide some.
+/// "codebook" and "codebook_peaked": equal keys and queries, as in softmax, where O has a closed
+/// form. Where O of any inputs would take long, the last two are the only ones.
 ///
 /// O and LSE are computed in float64, by definition or by the closed form, and rounded to their
 /// dtypes.

@@ -19,10 +19,19 @@ using FillParams = attest_softmax_params;
 
 // Operations up to which O is computed by definition: some seconds.
 constexpr double kMostForward = 1e10;
-constexpr uint64_t kGradientSeed = 0x646f, kZeroSeed = 0x7a65726f;
+constexpr uint64_t kGradientSeed = 0x646f, kZeroSeed = 0x7a65726f, kWildSeed = 0x77696c64;
 constexpr uint64_t kZeroRows = 16;            // one row of dO in so many is 0
 constexpr float kLateFactor = 4;              // of the last keys
 constexpr float kMeanValue = 8, kMeanDo = 2;  // of "cancelling"
+// Of "sized": beyond kShift float32 has no exp. Keys have kCommonKey in their first channel.
+constexpr double kShift = 90, kCommonKey = 16;
+struct SizedRow {
+  double shift;   // of all scores, in kShift
+  double factor;  // of dO
+};
+// By turns. Rows of large dO are not shifted: their sums stay in the range of f16.
+constexpr SizedRow kSizedRows[] = {{1, 1}, {-1, 1}, {0, 128}, {0, 0x1p-16}};
+const SizedRow& sized_row(int64_t row) { return kSizedRows[size_t(row) % std::size(kSizedRows)]; }
 
 bool may_hide(const Problem& problem) {
   const auto& p = problem.as<FillParams>();
@@ -128,6 +137,54 @@ void poison_hidden(const Problem& problem, const Tensors& tensors) {
     edit_rows(tensors[size_t(role)], poison(query_sees));
 }
 
+/// The least number of three bits that shifts scores by kShift: no dtype rounds it.
+double shifting_query(double scale) {
+  int exponent = 0;
+  const double mantissa = std::frexp(kShift / (kCommonKey * std::fabs(scale)), &exponent);
+  return std::ldexp(std::ceil(mantissa * 8), exponent - 3);
+}
+
+/// All scores of some rows rise by kShift, and those of others fall by it, which changes no weight.
+void shift_scores(const attest_softmax_params& p, const Tensors& tensors) {
+  const double most = shifting_query(double(p.softmax_scale));
+  const auto replace_first = [&](int32_t role, const auto& number) {
+    const Tensor& tensor = tensors[size_t(role)];
+    const TensorSpec& spec = tensor.spec;
+    for (int64_t row = 0; row < row_count(spec, 3); ++row)
+      store(tensor.data, spec.dtype, row_offset(spec, 3, row), number(row));
+  };
+  replace_first(ATTEST_K, [](int64_t) { return kCommonKey; });
+  replace_first(ATTEST_Q, [&](int64_t row) { return sized_row(row).shift * most; });
+}
+
+void put_nan(const Tensor& tensor, int64_t row, int64_t first_channel, int64_t past_channel) {
+  for (int64_t c = first_channel; c < past_channel; ++c)
+    store(tensor.data, tensor.spec.dtype,
+          row_offset(tensor.spec, 3, row) + c * tensor.spec.stride[3],
+          std::numeric_limits<double>::quiet_NaN());
+}
+
+/// In the last query head of the last sequence dO of one row has a NaN, and Q of another. O and LSE
+/// of the latter are what the forward pass makes of it.
+void write_wild(const Problem& problem, uint64_t seed, const Tensors& tensors) {
+  const auto& p = problem.as<FillParams>();
+  const int64_t head = (p.batch * p.num_heads - 1) * p.seq_len_q, of_do = head + p.seq_len_q / 3,
+                of_q = head + p.seq_len_q * 2 / 3;
+  const auto any_channel = [&](int32_t role, int64_t width) {
+    return int64_t(random_below(seed, uint64_t(role), uint64_t(width)));
+  };
+  const int64_t in_do = any_channel(ATTEST_DO, p.head_dim_v),
+                in_q = any_channel(ATTEST_Q, p.head_dim);
+  put_nan(tensors[ATTEST_DO], of_do, in_do, in_do + 1);
+  if (of_q == of_do) return;
+  put_nan(tensors[ATTEST_Q], of_q, in_q, in_q + 1);
+  const Tensor& lse = tensors[ATTEST_LSE];
+  const int64_t at = row_offset(lse.spec, 3, of_q);
+  if (load(lse.data, lse.spec.dtype, at) == kHidden) return;  // it sees no key
+  put_nan(tensors[ATTEST_O], of_q, 0, p.head_dim_v);
+  store(lse.data, lse.spec.dtype, at, std::numeric_limits<double>::quiet_NaN());
+}
+
 }  // namespace
 
 bool forward_is_cheap(const Problem& problem) {
@@ -182,7 +239,7 @@ std::vector<std::string> fills(const Problem& problem) {
   for (const char* name : {"codebook", "codebook_peaked"})
     if (has_closed_form(forward, {name})) codebook.emplace_back(name);
   if (!forward_is_cheap(problem) && !codebook.empty()) return codebook;
-  std::vector<std::string> names{"random", "cancelling", "late"};
+  std::vector<std::string> names{"random", "cancelling", "late", "sized", "wild"};
   if (may_hide(problem)) names.emplace_back("hidden");
   names.insert(names.end(), codebook.begin(), codebook.end());
   return names;
@@ -193,9 +250,10 @@ void fill(const Problem& problem, const Fill& fill, const Tensors& tensors, bool
   const bool is_codebook = fill.name.starts_with("codebook");
   if (!is_codebook && std::ranges::find(known, fill.name) == known.end() && fill.name != "random" &&
       fill.name != "hidden")
-    throw Error("fill '" + fill.name +
-                "': softmax_backward has random, cancelling, late, hidden, codebook and "
-                "codebook_peaked");
+    throw Error(
+        "fill '" + fill.name +
+        "': softmax_backward has random, cancelling, late, sized, wild, hidden, codebook and "
+        "codebook_peaked");
   const Problem forward = forward_problem(problem);
   const Fill of_forward{is_codebook ? fill.name : "random", fill.seed, fill.other_lengths};
   if (is_codebook)
@@ -211,6 +269,7 @@ void fill(const Problem& problem, const Fill& fill, const Tensors& tensors, bool
       return row % p.seq_len_kv >= p.seq_len_kv - (p.seq_len_kv + 7) / 8 ? x * double(kLateFactor)
                                                                          : x;
     });
+  if (fill.name == "sized" && p.softcap == 0) shift_scores(p, tensors);
   if (!forward_is_cheap(problem) && has_closed_form(forward, of_forward))
     write_closed_form(forward, of_forward, tensors);
   else
@@ -220,6 +279,9 @@ void fill(const Problem& problem, const Fill& fill, const Tensors& tensors, bool
     edit_rows(tensors[ATTEST_DO], [&](int64_t row, double x) {
       return random_below(random_bits(fill.seed, kZeroSeed), uint64_t(row), kZeroRows) == 0 ? 0 : x;
     });
+  if (fill.name == "sized")
+    edit_rows(tensors[ATTEST_DO], [](int64_t row, double x) { return x * sized_row(row).factor; });
+  if (fill.name == "wild") write_wild(problem, random_bits(fill.seed, kWildSeed), tensors);
   if (fill.name == "hidden") poison_hidden(problem, tensors);
 }
 

@@ -8,6 +8,7 @@
 #include <limits>
 #include <map>
 #include <mutex>
+#include <set>
 #include <vector>
 
 #include "core/operations/softmax_backward/testing/backward_cases.hpp"
@@ -363,6 +364,37 @@ TEST(BackwardFill, HiddenKeysAndQueriesHaveNaNAndNoGradient) {
     }
   }
   EXPECT_GT(poisoned, 3 * 8 * 9);
+}
+
+// A fourth of the rows score beyond what exp of float32 holds, a fourth below.
+TEST(BackwardFill, SizedRowsAreLargeSmallAndShifted) {
+  const Case c({.num_heads = 2, .seq_len_q = 40, .seq_len_kv = 50}, ATTEST_F16, {"sized", 5});
+  int over = 0, under = 0;
+  std::map<int, int> rows_of_size;  // log2 of the largest |dO|, about
+  for (int64_t h = 0; h < 2; ++h)
+    for (int64_t i = 0; i < 40; ++i) {
+      const double lse = c.tensors[ATTEST_LSE].at({0, h, i});
+      over += lse > 88, under += lse < -80;
+      double largest = 0;
+      for (int64_t d = 0; d < c.p().head_dim_v; ++d)
+        largest = std::max(largest, std::fabs(c.tensors[ATTEST_DO].at({0, h, i, d})));
+      if (largest > 0) ++rows_of_size[largest > 50 ? 7 : largest > 1e-3 ? 0 : -16];
+    }
+  EXPECT_EQ(over, 20);
+  EXPECT_EQ(under, 20);
+  for (const int size : {-16, 0, 7}) EXPECT_GT(rows_of_size[size], 15) << size;
+}
+
+// The rows with a NaN have NaN gradients, and no other query does.
+TEST(BackwardFill, WildHasTwoQueriesThatAreNan) {
+  const Case c({.num_heads = 2, .seq_len_q = 40, .seq_len_kv = 50}, ATTEST_F32, {"wild", 5});
+  std::set<size_t> rows;
+  const Rows dq = all_of(c, ATTEST_DQ);
+  for (size_t n = 0; n < dq.value.size(); ++n)
+    if (std::isnan(dq.value[n])) rows.insert(n / size_t(c.p().head_dim));
+  EXPECT_EQ(rows, (std::set<size_t>{40 + 13, 40 + 26}));
+  EXPECT_TRUE(std::isnan(c.tensors[ATTEST_LSE].at({0, 1, 26})));
+  EXPECT_FALSE(std::isnan(c.tensors[ATTEST_LSE].at({0, 1, 13})));
 }
 
 TEST(BackwardFill, LateKeysTakeMostOfTheWeight) {
