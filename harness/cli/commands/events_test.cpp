@@ -37,7 +37,7 @@ TEST_F(Events, AreCountedByGroupAndFill) {
               AllOf(Not(HasSubstr("missed logit")), Not(HasSubstr("cannot occur ("))));
   EXPECT_THAT(run("", "--verbose --dtype f32").text,
               AllOf(HasSubstr("cannot occur (there is no mask): hidden/mask/16/first"),
-                    Not(HasSubstr("f16"))));
+                    Not(HasSubstr("s/a f16"))));
   EXPECT_THAT(run("", "--format markdown").text,
               AllOf(HasSubstr("## s/a f32: "), HasSubstr("| logit | 2 | 2 | 2 |")));
 }
