@@ -37,6 +37,8 @@ constexpr FillWords kWords[] = {
      "less precision than declared"},
     {"faint", "a normaliser that is small and comes from few keys",
      "a wrong eps, a normaliser that loses small terms"},
+    {"large", "some keys, queries and values that are some 50 times as large, in linear attention",
+     "exp of a large number multiplied by 0, large numbers that are cut"},
     {"borders",
      "points on and beside the edges of the levels and on the centres of pixels, in deformable "
      "attention",
