@@ -35,6 +35,19 @@ void fill_rows(const Tensor& tensor, const Row& row) {
   }
 }
 
+/// Replaces every element x by change(row, channel, x). Channels count through the last dim, rows
+/// through all dims before it.
+template <class Change>
+void edit_elements(const Tensor& tensor, const Change& change) {
+  const TensorSpec& spec = tensor.spec;
+  const int leading = spec.rank - 1;
+  for (int64_t row = 0; row < row_count(spec, leading); ++row)
+    for (int64_t c = 0; c < spec.dim[leading]; ++c) {
+      const int64_t at = row_offset(spec, leading, row) + c * spec.stride[leading];
+      store(tensor.data, spec.dtype, at, change(row, c, load(tensor.data, spec.dtype, at)));
+    }
+}
+
 /// Fills a tensor with normal numbers. The counter of an element is its index in dense order, so
 /// strides change nothing.
 inline void fill_normal(const Tensor& tensor, uint64_t seed, float mean = 0, float deviation = 1) {

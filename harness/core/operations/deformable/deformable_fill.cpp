@@ -136,12 +136,8 @@ class DeformableFill {
   // The values of every fourth channel become some 128.
   void enlarge_values() const {
     constexpr double kLargeValue = 128;
-    const Tensor& v = tensors_[ATTEST_V];
-    for (int64_t r = 0; r < row_count(v.spec, 3); ++r)
-      for (int64_t c = 3; c < p_.head_dim_v; c += 4) {
-        const int64_t at = row_offset(v.spec, 3, r) + c * v.spec.stride[3];
-        store(v.data, v.spec.dtype, at, kLargeValue * load(v.data, v.spec.dtype, at));
-      }
+    edit_elements(tensors_[ATTEST_V],
+                  [](int64_t, int64_t c, double x) { return c % 4 == 3 ? kLargeValue * x : x; });
   }
 
   // Two points of three lie far outside in one direction or both, the first never.

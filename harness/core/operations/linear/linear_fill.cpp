@@ -33,27 +33,23 @@ void fill_faint_keys(const Tensor& tensor, uint64_t seed) {
 constexpr float kLarge = 48, kLargeValue = 16;
 constexpr int64_t kLargeKeys = 64, kLargeInterval = 4;
 
-void fill_large(const Tensor& tensor, uint64_t seed, int64_t one_in, int64_t first, int64_t step,
-                float factor) {
-  fill_normal(tensor, seed);
-  const TensorSpec& spec = tensor.spec;
-  for (int64_t r = 0; r < row_count(spec, 3); ++r) {
-    if (r % spec.dim[2] % one_in != 0) continue;
-    for (int64_t c = first; c < spec.dim[3]; c += step) {
-      const int64_t at = row_offset(spec, 3, r) + c * spec.stride[3];
-      store(tensor.data, spec.dtype, at, double(factor) * load(tensor.data, spec.dtype, at));
-    }
-  }
+// Every `step`th channel from `first` on, in one row of `one_in`.
+void enlarge(const Tensor& tensor, int64_t one_in, int64_t first, int64_t step, float factor) {
+  const int64_t places = tensor.spec.dim[2];
+  edit_elements(tensor, [&](int64_t row, int64_t c, double x) {
+    const bool is_large = row % places % one_in == 0 && c % step == first;
+    return is_large ? double(factor) * x : x;
+  });
 }
 
 void fill_large(int32_t role, const Tensor& tensor, uint64_t seed) {
+  fill_normal(tensor, seed);
   if (role == ATTEST_K)
-    fill_large(tensor, seed, std::max(tensor.spec.dim[2] / kLargeKeys, kLargeInterval), 0, 2,
-               kLarge);
+    enlarge(tensor, std::max(tensor.spec.dim[2] / kLargeKeys, kLargeInterval), 0, 2, kLarge);
   else if (role == ATTEST_Q)
-    fill_large(tensor, seed, kLargeInterval, 1, 2, kLarge);
+    enlarge(tensor, kLargeInterval, 1, 2, kLarge);
   else
-    fill_large(tensor, seed, 1, 3, 4, kLargeValue);
+    enlarge(tensor, 1, 3, 4, kLargeValue);
 }
 
 // Whether key or query `place` counts: seven in eight do.

@@ -252,6 +252,11 @@ double SoftmaxOperation::flops(const Problem& problem) const {
 
 namespace {
 
+// A fill that begins as "random" does, but with other numbers.
+Fill with_stream(const Fill& fill, uint64_t stream) {
+  return {fill.name, random_bits(fill.seed, stream), fill.other_lengths};
+}
+
 bool on_request(const std::string& name) {
   return std::ranges::find(kOnRequest, name) != std::end(kOnRequest);
 }
@@ -272,7 +277,7 @@ std::vector<std::string> SoftmaxOperation::fills(const Problem& problem) const {
   for (std::string& name : codebook_fills(problem))
     if (!on_request(name)) names.push_back(std::move(name));
   names.emplace_back(kWideName);
-  if (has_subnormal_fill(problem)) names.emplace_back(kSubnormalName);
+  if (is_in_f16(problem)) names.emplace_back(kSubnormalName);
   names.emplace_back("wild");
   const int64_t wild = wild_rounds(problem), rounds = rising_rounds(problem);
   for (int64_t round = 1; round < wild; ++round)
@@ -294,16 +299,16 @@ void SoftmaxOperation::fill(const Problem& problem, const Fill& fill, const Tens
   if (is_codebook(fill)) return fill_codebook(problem, fill, tensors, only_own);
   if (wild_round_of(fill.name) >= 0) return fill_wild(problem, fill, tensors, only_own);
   if (fill.name == kWideName && problem.as<Params>().top_k == 0 && !has_f8(problem)) {
-    const Fill random{fill.name, random_bits(fill.seed, kWideStream), fill.other_lengths};
-    fill_random(problem, random, tensors, only_own);
-    return write_wide(problem, random.seed, tensors);
+    const Fill own = with_stream(fill, kWideStream);
+    fill_random(problem, own, tensors, only_own);
+    return write_wide(problem, own.seed, tensors);
   }
   if (fill.name == kSubnormalName && problem.as<Params>().top_k == 0) {
-    if (!has_subnormal_fill(problem))
+    if (!is_in_f16(problem))
       throw Error("fill 'subnormal': is for q, k and v in f16; give dtype=f16");
-    const Fill random{fill.name, random_bits(fill.seed, kSubnormalStream), fill.other_lengths};
-    fill_random(problem, random, tensors, only_own);
-    return write_subnormal(problem, random.seed, tensors);
+    const Fill own = with_stream(fill, kSubnormalStream);
+    fill_random(problem, own, tensors, only_own);
+    return write_subnormal(problem, own.seed, tensors);
   }
   if (fill.name == kF8BandsName && !has_f8(problem))
     throw Error("fill 'f8_bands': is for 8 bits; give them, e.g. q=f8e4m3 k=f8e4m3 v=f8e4m3");

@@ -24,14 +24,18 @@ namespace backward {
 /// The forward problem whose O and LSE these gradients take.
 Problem forward_problem(const Problem& problem);
 
-/// Operation::fills and Operation::fill. "random": as that of softmax, with normal dO, some rows of
-/// which are 0. "late": the last keys have large scores. "cancelling": V and dO have large means,
-/// so that do.v and delta nearly cancel. "sized": in every fourth row scores are near 90, in every
-/// fourth near -90, unless there is a softcap; in every fourth dO is 128 times as large, and in the
-/// others 65,536 times smaller. "wild": a NaN in dO, and one in Q. "hidden": NaN in keys that no
-/// query sees, and in queries that see no key; only where a band, a mask or a bias may hide some.
-/// "codebook" and "codebook_peaked": equal keys and queries, as in softmax, where O has a closed
-/// form. Where O of any inputs would take long, the last two are the only ones.
+/// Operation::fills and Operation::fill:
+/// - "random": as that of softmax, with normal dO. Some rows of dO are 0.
+/// - "cancelling": V and dO have large means, so that do.v and delta nearly cancel.
+/// - "late": the last keys have large scores.
+/// - "sized": four kinds of rows take turns. Rows of the first kind have scores near 90, and those
+///   of the second near -90, unless there is a softcap. In the third kind dO is 128 times as large,
+///   and in the fourth it is 65,536 times smaller.
+/// - "wild": one element of dO is NaN, and one of Q.
+/// - "hidden": keys that no query sees are NaN, and so are queries that see no key. A problem has
+///   this fill if it has a band, a mask, a bias or lengths, which may hide some.
+/// - "codebook" and "codebook_peaked": keys and queries repeat, as in softmax, and O has a closed
+///   form. Where it would take long to compute O of other inputs, a problem has these two alone.
 ///
 /// O and LSE are computed in float64, by definition or by the closed form, and rounded to their
 /// dtypes.

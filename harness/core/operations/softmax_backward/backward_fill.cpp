@@ -42,17 +42,6 @@ bool may_hide(const Problem& problem) {
              [&](int32_t role) { return problem.has(role); });
 }
 
-/// Replaces every element x of the rows by change(row, x). Rows count through the first three dims.
-template <class Change>
-void edit_rows(const Tensor& tensor, const Change& change) {
-  const TensorSpec& spec = tensor.spec;
-  for (int64_t row = 0; row < row_count(spec, 3); ++row)
-    for (int64_t c = 0; c < spec.dim[3]; ++c) {
-      const int64_t at = row_offset(spec, 3, row) + c * spec.stride[3];
-      store(tensor.data, spec.dtype, at, change(row, load(tensor.data, spec.dtype, at)));
-    }
-}
-
 /// O and LSE of a codebook fill, by its closed form.
 void write_closed_form(const Problem& forward, const Fill& fill, const Tensors& tensors) {
   std::atomic<bool> is_missing{false};  // no exception may leave a thread of the golden
@@ -127,14 +116,14 @@ void poison_hidden(const Problem& problem, const Tensors& tensors) {
         }
       }
   const auto poison = [](const std::vector<bool>& counts) {
-    return [&counts](int64_t row, double x) {
+    return [&counts](int64_t row, int64_t, double x) {
       return counts[size_t(row)] ? x : std::numeric_limits<double>::quiet_NaN();
     };
   };
   for (const int32_t role : {ATTEST_K, ATTEST_V})
-    edit_rows(tensors[size_t(role)], poison(key_seen));
+    edit_elements(tensors[size_t(role)], poison(key_seen));
   for (const int32_t role : {ATTEST_Q, ATTEST_DO})
-    edit_rows(tensors[size_t(role)], poison(query_sees));
+    edit_elements(tensors[size_t(role)], poison(query_sees));
 }
 
 /// The least number of three bits that shifts scores by kShift: no dtype rounds it.
@@ -263,9 +252,10 @@ void fill(const Problem& problem, const Fill& fill, const Tensors& tensors, bool
   const auto& p = problem.as<FillParams>();
   const bool cancels = fill.name == "cancelling";
   if (cancels)
-    edit_rows(tensors[ATTEST_V], [](int64_t, double x) { return x + double(kMeanValue); });
+    edit_elements(tensors[ATTEST_V],
+                  [](int64_t, int64_t, double x) { return x + double(kMeanValue); });
   if (fill.name == "late")
-    edit_rows(tensors[ATTEST_K], [&](int64_t row, double x) {
+    edit_elements(tensors[ATTEST_K], [&](int64_t row, int64_t, double x) {
       return row % p.seq_len_kv >= p.seq_len_kv - (p.seq_len_kv + 7) / 8 ? x * double(kLateFactor)
                                                                          : x;
     });
@@ -276,11 +266,12 @@ void fill(const Problem& problem, const Fill& fill, const Tensors& tensors, bool
     write_forward(problem, tensors);
   fill_normal(tensors[ATTEST_DO], random_bits(fill.seed, kGradientSeed), cancels ? kMeanDo : 0);
   if (!cancels)
-    edit_rows(tensors[ATTEST_DO], [&](int64_t row, double x) {
+    edit_elements(tensors[ATTEST_DO], [&](int64_t row, int64_t, double x) {
       return random_below(random_bits(fill.seed, kZeroSeed), uint64_t(row), kZeroRows) == 0 ? 0 : x;
     });
   if (fill.name == "sized")
-    edit_rows(tensors[ATTEST_DO], [](int64_t row, double x) { return x * sized_row(row).factor; });
+    edit_elements(tensors[ATTEST_DO],
+                  [](int64_t row, int64_t, double x) { return x * sized_row(row).factor; });
   if (fill.name == "wild") write_wild(problem, random_bits(fill.seed, kWildSeed), tensors);
   if (fill.name == "hidden") poison_hidden(problem, tensors);
 }

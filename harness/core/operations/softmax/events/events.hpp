@@ -36,22 +36,23 @@
 //     of the last; all of the last row, but not of the first; all but those of one row. At least
 //     half of the rows, and the rows named, see some keys.
 // spread/T/rise/200, /2000
-//     From one tile to another the maximum of a row rises by more than 200, by more than 2,000.
+//     The maximum of a row rises by more than 200 (2,000) from one tile to a later one.
 // spread/T/negative
-//     All logits that a row sees in a tile are negative, spread by more than 88, and the largest is
-//     the largest so far, of the sink too.
+//     In a tile, all logits that a row sees are negative, and they spread by more than 88. The
+//     largest of them is the row's maximum so far. It is also above the sink, if there is one.
 // spread/gap/1000, /5000, /23000
-//     A row sees a key that is 1,000 to 5,000 below its largest logit; 5,000 to 23,000; 23,000 to
-//     45,000, where the exponent of exp in base 2 wraps in 16 bits.
+//     A row sees a key whose logit is below the largest one of the row: by 1,000 to 5,000, by 5,000
+//     to 23,000, or by 23,000 to 45,000. In the last range the exponent of exp in base 2 does not
+//     fit in 16 bits.
 // softcap/bends
-//     Before the softcap, a row sees a key with a score of 2 to 4 times the softcap, and one with 4
-//     to 10 times it. There tanh is nearly 1, but not 1.
+//     A row sees one key whose score, before the softcap, is 2 to 4 times the softcap, and another
+//     whose score is 4 to 10 times the softcap. There tanh is nearly 1, but not 1.
 // subnormal/q, /k
-//     Q, K and V are in f16, and subnormal numbers of that tensor make scores of a row differ by
-//     at least a quarter.
+//     Q, K and V are in f16. The subnormal numbers of that tensor make two scores of a row differ
+//     by at least a quarter.
 // subnormal/v
-//     They are in f16, and all that a row sees in a channel of V is subnormal or 0, with a mean of
-//     at least 64 halves of a subnormal of the output.
+//     Q, K and V are in f16. In some channel of V, all values that a row sees are subnormal or 0.
+//     Their mean is at least 64 times half a subnormal of the output.
 // finite_bias/only
 //     All keys that a row sees have finite biases of at most -10,000.
 // finite_bias/differ

@@ -34,7 +34,7 @@ template <class Of>
 bool moves_scores(const Unit& unit, const Row& row, const Of& of) {
   double least = std::numeric_limits<double>::infinity(), most = -least;
   for (int64_t j = row.keys.begin; j < row.keys.end; ++j) {
-    if (row.logits[size_t(j - row.keys.begin)] == -std::numeric_limits<float>::infinity()) continue;
+    if (!row.sees(j)) continue;
     const double score = double(unit.params().softmax_scale) * of(j);
     least = std::min(least, score), most = std::max(most, score);
   }
@@ -49,8 +49,7 @@ bool has_subnormal_channel(const Unit& unit, const Row& row) {
     int64_t keys = 0;
     bool small = true;
     for (int64_t j = row.keys.begin; j < row.keys.end && small; ++j) {
-      if (row.logits[size_t(j - row.keys.begin)] == -std::numeric_limits<float>::infinity())
-        continue;
+      if (!row.sees(j)) continue;
       const float value = unit.value(j)[c];
       small = value == 0 || is_subnormal(value);
       sum += double(value);

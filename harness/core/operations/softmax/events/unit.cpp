@@ -5,6 +5,8 @@
 #include <cmath>
 #include <unordered_map>
 
+#include "core/operations/softmax/problem/dequantised.hpp"
+
 namespace attest::core::events {
 namespace {
 
@@ -53,12 +55,6 @@ std::vector<int32_t> classes_of(std::vector<float>& rows, int64_t width) {
 }
 
 }  // namespace
-
-bool is_in_f16(const Problem& problem) {
-  return std::ranges::all_of(
-      std::initializer_list<int32_t>{ATTEST_Q, ATTEST_K, ATTEST_V},
-      [&](int32_t role) { return problem.tensor[size_t(role)].dtype == ATTEST_F16; });
-}
 
 bool is_wild(std::span<const float> row) {
   return std::ranges::any_of(row, [](float x) { return !std::isfinite(x); });

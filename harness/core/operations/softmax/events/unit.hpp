@@ -9,9 +9,6 @@
 
 namespace attest::core::events {
 
-/// Whether Q, K and V are in f16.
-bool is_in_f16(const Problem& problem);
-
 /// Whether a number of the row is NaN or infinite.
 bool is_wild(std::span<const float> row);
 
@@ -27,6 +24,10 @@ struct Row {
   Interval keys;
   int64_t origin;
   std::span<const float> logits;  // [keys.size()], -inf: hidden
+
+  float logit(int64_t j) const { return logits[size_t(j - keys.begin)]; }
+  /// Whether the key at position j, one of `keys`, is not hidden.
+  bool sees(int64_t j) const { return logit(j) != -std::numeric_limits<float>::infinity(); }
 };
 
 /// A summary of a row's logits.

@@ -33,7 +33,7 @@ bool has_heavy_value(const Unit& unit, int64_t j) {
 bool is_heavy(const Unit& unit, const Row& row, const RowSummary& summary) {
   const auto least = float(double(summary.top) + std::log(kHeavyWeight * summary.sum));
   for (int64_t j = row.keys.begin; j < row.keys.end; ++j)
-    if (row.logits[size_t(j - row.keys.begin)] > least && has_heavy_value(unit, j)) return true;
+    if (row.logit(j) > least && has_heavy_value(unit, j)) return true;
   return false;
 }
 
@@ -43,8 +43,7 @@ bool cancels(const Unit& unit, const Row& row, const RowSummary& summary) {
   std::vector<double> sum(width);
   double squares = 0, output = 0;  // over all channels
   for (int64_t j = row.keys.begin; j < row.keys.end; ++j) {
-    const double weight =
-        std::exp(double(row.logits[size_t(j - row.keys.begin)]) - double(summary.top));
+    const double weight = std::exp(double(row.logit(j)) - double(summary.top));
     if (weight == 0) continue;
     const float* value = unit.value(j);
     for (size_t c = 0; c < width; ++c) {
@@ -60,9 +59,7 @@ bool cancels(const Unit& unit, const Row& row, const RowSummary& summary) {
 bool is_distinct(const Unit& unit, const Row& row) {
   std::unordered_set<int32_t> seen;
   for (int64_t j = row.keys.begin; j < row.keys.end; ++j)
-    if (row.logits[size_t(j - row.keys.begin)] != -std::numeric_limits<float>::infinity() &&
-        !seen.insert(unit.key_class(j)).second)
-      return false;
+    if (row.sees(j) && !seen.insert(unit.key_class(j)).second) return false;
   return seen.size() >= 2;
 }
 
@@ -97,7 +94,7 @@ void note_softcap(const Unit& unit, const RowPlace& row, const RowSummary& summa
 bool is_bent(const Unit& unit, const RowPlace& place, const Row& row) {
   bool bent = false, flat = false;
   for (int64_t j = row.keys.begin; j < row.keys.end && !(bent && flat); ++j) {
-    if (row.logits[size_t(j - row.keys.begin)] == -std::numeric_limits<float>::infinity()) continue;
+    if (!row.sees(j)) continue;
     const double score = double(unit.plain_score(place, j)) / double(unit.params().softcap);
     bent |= score > kBends && score <= kNearlyFlat;
     flat |= score > kNearlyFlat && score <= kFlat;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <set>
 
@@ -59,18 +60,21 @@ Spread spread_of_row(const Case& c, int64_t h, int64_t i) {
   return {mean, std::sqrt(square), *std::ranges::max_element(scores)};
 }
 
+// A problem in f16 with the inputs of a fill.
+Case filled(const char* fill, const std::function<void(Params&)>& set) {
+  Case c = make_case(fill, set, {}, ATTEST_F16);
+  softmax_operation().fill(c.problem, {fill, 1}, c.tensors, false);
+  return c;
+}
+
 // Four kinds of rows in turn, also where a head has one row; what f16 holds is no less than asked.
 TEST(SoftmaxFill, WideRowsSpreadAsFarAsTheySay) {
   for (const float softcap : {0.0f, 30.0f})
     for (const int64_t head_dim : {16, 128}) {
-      Case c = make_case(
-          "wide",
-          [&](Params& p) {
-            p.num_heads = 3, p.seq_len_q = 9, p.seq_len_kv = 800;
-            p.head_dim = head_dim, p.softcap = softcap;
-          },
-          {}, ATTEST_F16);
-      softmax_operation().fill(c.problem, {"wide", 1}, c.tensors, false);
+      const Case c = filled("wide", [&](Params& p) {
+        p.num_heads = 3, p.seq_len_q = 9, p.seq_len_kv = 800;
+        p.head_dim = head_dim, p.softcap = softcap;
+      });
       const std::vector<double> deviations =
           softcap > 0 ? std::vector<double>{90, 90, 15, 30}
                       : std::vector<double>{22000 / std::sqrt(3.0), 1000, 100, 100};
@@ -92,8 +96,7 @@ TEST(SoftmaxFill, WideRowsSpreadAsFarAsTheySay) {
 
 // With so small a scale, f16 holds no query of the deviation.
 TEST(SoftmaxFill, WideRowsAreFinite) {
-  Case c = make_case("wide", [](Params& p) { p.softmax_scale = 1e-4f; }, {}, ATTEST_F16);
-  softmax_operation().fill(c.problem, {"wide", 1}, c.tensors, false);
+  const Case c = filled("wide", [](Params& p) { p.softmax_scale = 1e-4f; });
   for (int64_t i = 0; i < c.params().seq_len_q; ++i)
     for (int64_t d = 0; d < c.params().head_dim; ++d)
       EXPECT_LE(std::fabs(c.tensors[ATTEST_Q].at({0, 0, i, d})), 60000);
@@ -104,14 +107,10 @@ TEST(SoftmaxFill, WideRowsAreFinite) {
 TEST(SoftmaxFill, SubnormalOperandsMakeScores) {
   for (const float scale : {0.02f, 0.25f, 3.0f})
     for (const int64_t head_dim : {2, 17, 128}) {
-      Case c = make_case(
-          "subnormal",
-          [&](Params& p) {
-            p.num_heads = 1, p.seq_len_q = 1, p.seq_len_kv = 4000;
-            p.head_dim = head_dim, p.softmax_scale = scale;
-          },
-          {}, ATTEST_F16);
-      softmax_operation().fill(c.problem, {"subnormal", 1}, c.tensors, false);
+      const Case c = filled("subnormal", [&](Params& p) {
+        p.num_heads = 1, p.seq_len_q = 1, p.seq_len_kv = 4000;
+        p.head_dim = head_dim, p.softmax_scale = scale;
+      });
       const Tensor &q = c.tensors[ATTEST_Q], &k = c.tensors[ATTEST_K], &v = c.tensors[ATTEST_V];
       double of_q = 0, of_k = 0;  // sums of squares of what they add to scores
       for (int64_t j = 0; j < 4000; ++j) {

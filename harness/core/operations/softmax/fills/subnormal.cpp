@@ -63,12 +63,6 @@ void fill_values(const Tensor& v, uint64_t seed) {
 
 }  // namespace
 
-bool has_subnormal_fill(const Problem& problem) {
-  return std::ranges::all_of(
-      std::initializer_list<int32_t>{ATTEST_Q, ATTEST_K, ATTEST_V},
-      [&](int32_t role) { return problem.tensor[size_t(role)].dtype == ATTEST_F16; });
-}
-
 void write_subnormal(const Problem& problem, uint64_t seed, const Tensors& tensors) {
   const auto& p = problem.as<Params>();
   const double large = large_magnitude(p);

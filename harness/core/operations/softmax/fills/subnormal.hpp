@@ -11,10 +11,9 @@ namespace attest::core {
 inline constexpr std::string_view kSubnormalName = "subnormal";
 inline constexpr uint64_t kSubnormalStream = 0x7375626e;
 
-/// Returns whether a problem has the fill: Q, K and V are all in f16. Subnormal numbers of bf16 and
-/// float32 are below 2^-126, and processors are often told to take them for 0.
-bool has_subnormal_fill(const Problem& problem);
-
+/// Problems with Q, K and V in f16 have the fill. Subnormal numbers of bf16 and float32 are below
+/// 2^-126, and processors are often told to take them for 0.
+///
 /// Turns the fill "random", made with a seed of the stream kSubnormalStream, into the fill
 /// "subnormal". K is subnormal in the first half of the channels, and Q in the second half. There
 /// the other operand has one large magnitude, so that either half gives scores of a standard

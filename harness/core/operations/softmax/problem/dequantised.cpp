@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/operations/softmax/problem/geometry.hpp"
@@ -39,6 +40,12 @@ void widen(const Tensor& from, Tensor& to, std::vector<double>& memory) {
 }
 
 }  // namespace
+
+bool is_in_f16(const Problem& problem) {
+  return std::ranges::all_of(kStoredRoles, [&](const StoredRole& stored) {
+    return problem.tensor[size_t(stored.role)].dtype == ATTEST_F16;
+  });
+}
 
 Arithmetic with_stored_operands(Arithmetic declared, const Problem& problem) {
   DType& qk = declared.stage[ATTEST_SOFTMAX_QK].dtype;

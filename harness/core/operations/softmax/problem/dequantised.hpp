@@ -19,6 +19,8 @@ inline constexpr std::array<StoredRole, 3> kStoredRoles{
 
 /// Whether Q, K and V are stored in 8 bits.
 inline bool has_f8(const Problem& problem) { return is_f8(problem.tensor[ATTEST_Q].dtype); }
+/// Whether Q, K and V are stored in f16.
+bool is_in_f16(const Problem& problem);
 /// The other of the two dtypes of 8 bits.
 inline DType other_f8(DType dtype) {
   return dtype == ATTEST_F8E4M3 ? ATTEST_F8E5M2 : ATTEST_F8E4M3;
