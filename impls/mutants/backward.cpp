@@ -52,6 +52,8 @@ enum class Bug {
   kSmallRowsLost,
   kNanWeightLost,
   kNanDsZero,
+  kLowRowsLost,
+  kLogitsCut,
   kCount
 };
 
@@ -99,13 +101,15 @@ constexpr Description kDescriptions[] = {
     {"backward_small_rows_lost", "rows of dO that are below 1e-4 count as 0"},
     {"backward_nan_weight_lost", "pairs whose p is not above 0 are left out, also those with NaN"},
     {"backward_nan_ds_zero", "a NaN in ds becomes 0"},
+    {"backward_low_rows_lost", "a row whose lse is below -10,000 counts as one that sees no key"},
+    {"backward_logits_cut", "logits below -10,000 are cut to it"},
 };
 constexpr size_t kBugs = sizeof kDescriptions / sizeof *kDescriptions;
 static_assert(kBugs == static_cast<size_t>(Bug::kCount));
 
 constexpr int64_t kTile = 16;
 constexpr float kDeltaFactor = 1.000001f, kMostValue = 8, kMostGradient = 10, kMostDs = 12,
-                kSmallRow = 1e-4f;
+                kSmallRow = 1e-4f, kLow = -10000;
 constexpr float kHidden = -std::numeric_limits<float>::infinity();
 
 class Gradients {
@@ -181,6 +185,7 @@ class Gradients {
                        std::min(j + 1, a_.p.seq_len_kv - 1) / a_.p.block_kv))
       return kHidden;
     float logit = a_.logit(dot, b, h, i, j);
+    if (is(Bug::kLogitsCut) && logit != kHidden) logit = std::max(logit, kLow);
     if (is(Bug::kBiasOfNextKey) && a_.bias && logit != kHidden)
       logit += static_cast<float>(a_.bias(b, h, i, (j + 1) % a_.p.seq_len_kv)) -
                static_cast<float>(a_.bias(b, h, i, j));
@@ -214,6 +219,7 @@ class Gradients {
 
   /// Whether the row's pairs are left out.
   bool loses_row(int64_t b, int64_t h, int64_t i) const {
+    if (is(Bug::kLowRowsLost) && a_.lse(b, h, i) < kLow) return true;
     if (!is(Bug::kSmallRowsLost)) return false;
     for (int64_t d = 0; d < a_.p.head_dim_v; ++d)
       if (!(std::fabs(d_o(b, h, i, d)) < kSmallRow)) return false;

@@ -56,9 +56,9 @@ constexpr FillWords kWords[] = {
     {"late", "the last keys have large scores, in gradients of softmax attention",
      "a tail of keys that is lost, weights that are large"},
     {"hidden",
-     "NaN in keys that no query sees and in queries that see no key, in gradients of softmax "
-     "attention",
-     "what is hidden, multiplied by 0 and added"},
+     "NaN in keys that no query sees and in queries that see no key, and biases of some "
+     "-40,000, in gradients of softmax attention",
+     "what is hidden, multiplied by 0 and added; rows with a large negative LSE, taken for hidden"},
     {"edges", "a heavy key at either end of the row, or beside the edge of a tile",
      "a key that is lost, doubled or displaced at an edge"},
     {"equal", "scores that are all equal in a row", "a wrong sum of the normaliser, ties"},

@@ -7,6 +7,7 @@
 
 #include "core/operations/fill_rows.hpp"
 #include "core/operations/portable_math.hpp"
+#include "core/operations/softmax/fills/finite_biases.hpp"
 #include "core/operations/softmax/problem/geometry.hpp"
 #include "core/operations/softmax/softmax.hpp"
 #include "core/operations/softmax_backward/backward.hpp"
@@ -40,6 +41,12 @@ bool may_hide(const Problem& problem) {
              std::initializer_list<int32_t>{ATTEST_MASK, ATTEST_BIAS, ATTEST_BLOCK_MASK,
                                             ATTEST_SEQ_LENS_Q, ATTEST_SEQ_LENS_KV},
              [&](int32_t role) { return problem.has(role); });
+}
+
+/// Slopes add to -40,960 what no bf16 holds, so that scores rounded to it err by up to 128. Then p,
+/// exp(logit - lse), errs by more than sigma covers.
+bool may_have_finite_biases(const Problem& problem) {
+  return problem.has(ATTEST_BIAS) && !problem.has(ATTEST_ALIBI_SLOPES);
 }
 
 /// O and LSE of a codebook fill, by its closed form.
@@ -249,6 +256,8 @@ void fill(const Problem& problem, const Fill& fill, const Tensors& tensors, bool
     fill_codebook(forward, of_forward, tensors, only_own);
   else
     fill_random(forward, of_forward, tensors, only_own);
+  if (fill.name == "hidden" && may_have_finite_biases(problem))
+    write_finite_biases(forward, tensors);
   const auto& p = problem.as<FillParams>();
   const bool cancels = fill.name == "cancelling";
   if (cancels)

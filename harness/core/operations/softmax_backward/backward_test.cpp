@@ -366,6 +366,24 @@ TEST(BackwardFill, HiddenKeysAndQueriesHaveNaNAndNoGradient) {
   EXPECT_GT(poisoned, 3 * 8 * 9);
 }
 
+// Rows whose biases are all far below 0 have ordinary probabilities, and so gradients.
+TEST(BackwardFill, HiddenHasRowsOfLargeNegativeBiases) {
+  const Case c({.num_heads = 2, .seq_len_q = 40, .seq_len_kv = 50, .bias = {1, 2, 40, 50}},
+               ATTEST_F16, {"hidden", 5});
+  const Rows dq = all_of(c, ATTEST_DQ);
+  int low = 0, lowest = 0;
+  for (int64_t h = 0; h < 2; ++h)
+    for (int64_t i = 0; i < 40; ++i) {
+      lowest += c.tensors[ATTEST_BIAS].at({0, h, i, 0}) == -65504;
+      if (c.tensors[ATTEST_LSE].at({0, h, i}) > -40000) continue;
+      ++low;
+      const double* row = dq.value.data() + (h * 40 + i) * 8;
+      EXPECT_TRUE(std::any_of(row, row + 8, [](double x) { return std::fabs(x) > 0.01; })) << i;
+    }
+  EXPECT_GE(low, 2);
+  EXPECT_GE(lowest, 2);
+}
+
 // A fourth of the rows score beyond what exp of float32 holds, a fourth below.
 TEST(BackwardFill, SizedRowsAreLargeSmallAndShifted) {
   const Case c({.num_heads = 2, .seq_len_q = 40, .seq_len_kv = 50}, ATTEST_F16, {"sized", 5});
