@@ -18,20 +18,21 @@ std::vector<Wanted> problems(int64_t keys) {
                                         large ? 67 : 61, keys, large ? 32 : 7),
                     pairs = fmt::format("[1,1,{},{}] ", large ? 67 : 61, keys);
   return {{sizes + "lse", {}},
-          {sizes + "top_k_ties=1", {"top_k_none", "top_k_first_ties"}},
+          {sizes + "top_k_ties=1", {"top_k_none", "top_k_first_ties", "top_k_half_of_ties"}},
           {sizes + "bias=" + pairs + "softcap=2.5",
            {"top_k_none", "top_k_before_terms", "top_k_before_softcap", "top_k_before_scale"}},
-          {sizes + "mask=" + pairs, {"top_k_none", "top_k_masked_count"}},
+          {sizes + "mask=" + pairs, {"top_k_none", "top_k_masked_count", "top_k_just_enough"}},
           {sizes + "window_right=0", {"top_k_none", "top_k_others_count", "top_k_few_see_none"}},
           {sizes + "num_heads=4 num_kv_heads=2",
-           {"top_k_none", "top_k_over_heads", "top_k_first_head", "top_k_half_scores"}}};
+           {"top_k_none", "top_k_over_heads", "top_k_first_head", "top_k_half_scores",
+            "top_k_nan_dropped"}}};
 }
 
 class TopKBugs : public ::testing::TestWithParam<int64_t> {};
 
 TEST_P(TopKBugs, AreCaught) {
   core::Plugin plugin = open_plugin(ATTEST_BINARY_DIR "/tests/plugins/top_k_bugs.so");
-  expect_caught(plugin, problems(GetParam()), judged_alone(), "top_k_none", 24);
+  expect_caught(plugin, problems(GetParam()), judged_alone(), "top_k_none", 31);
 }
 
 INSTANTIATE_TEST_SUITE_P(Keys, TopKBugs, ::testing::Values(61, 1021));

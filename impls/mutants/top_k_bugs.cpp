@@ -37,6 +37,13 @@ enum class Bug {
   kNormaliserOfAll,
   kLseOfAll,
   kTimesZero,
+  kNegativeReversed,
+  kNegativeAlike,
+  kCutAt32,
+  kWraps,
+  kHalfOfTies,
+  kJustEnough,
+  kNanDropped,
 };
 
 struct Description {
@@ -67,9 +74,16 @@ constexpr Description kBugs[] = {
     {"top_k_normaliser_of_all", "the normaliser sums all keys"},
     {"top_k_lse_of_all", "the lse is that of all keys"},
     {"top_k_times_zero", "other keys are multiplied by 0: NaN leaks"},
+    {"top_k_negative_reversed", "bits of floats are compared: of negative logits the least count"},
+    {"top_k_negative_alike", "negative logits are all alike"},
+    {"top_k_cut_at_32", "logits are cut to -32 .. 32 before keys are chosen"},
+    {"top_k_wraps", "the distance from the largest logit overflows at 1,000 and becomes 0"},
+    {"top_k_half_of_ties", "the list of equal keys at the edge holds half of a row's keys"},
+    {"top_k_just_enough", "of a row that sees just top_k keys the last one is lost"},
+    {"top_k_nan_dropped", "keys with a NaN logit are dropped where others are chosen"},
 };
 constexpr size_t kTables = sizeof kBugs / sizeof *kBugs;
-static_assert(kTables == size_t(Bug::kTimesZero) + 1);
+static_assert(kTables == size_t(Bug::kNanDropped) + 1);
 
 bool does_something(Bug bug, const attest_problem& problem) {
   const auto& p = attest::params<attest_softmax_params>(problem);
@@ -82,7 +96,10 @@ bool does_something(Bug bug, const attest_problem& problem) {
     case Bug::kOneLess: return p.top_k > 1;
     case Bug::kLastTies:
     case Bug::kAllTies: return first;
-    case Bug::kFirstTies: return !first;
+    case Bug::kFirstTies:
+    case Bug::kHalfOfTies: return !first;
+    case Bug::kJustEnough: return p.top_k > 1 && (band || has(ATTEST_MASK));
+    case Bug::kNanDropped: return p.num_kv_heads > 1;
     case Bug::kBeforeTerms:
     case Bug::kBeforeScale: return terms;
     case Bug::kBeforeSoftcap: return terms && p.softcap > 0;
@@ -129,13 +146,23 @@ class TopK {
       row.logits.push_back(logit);
       row.ranks.push_back(rank(product, logit, in_band, a_.pair_term(b, h, i, j)));
     }
+    if (is(Bug::kWraps)) wrap(row.ranks);
     return row;
+  }
+  static void wrap(std::vector<float>& ranks) {
+    const float largest = *std::max_element(ranks.begin(), ranks.end());
+    for (float& rank : ranks)
+      if (std::isfinite(rank) && std::isfinite(largest) && largest - rank > 1000) rank = largest;
   }
   float rank(float product, float logit, bool in_band, float term) const {
     const float score = a_.p.softmax_scale * product;
     if (is(Bug::kOthersCount) && !in_band) return score;
     if (is(Bug::kMaskedCount) && in_band && logit == -INFINITY) return score;
     if (logit == -INFINITY) return logit;
+    if (std::isnan(logit)) return is(Bug::kNanDropped) ? -INFINITY : INFINITY;
+    if (is(Bug::kNegativeReversed) && logit < 0) return -1 / (1 - logit);
+    if (is(Bug::kNegativeAlike)) return std::max(logit, -1e-30f);
+    if (is(Bug::kCutAt32)) return std::clamp(logit, -32.0f, 32.0f);
     if (is(Bug::kBeforeTerms)) return score;
     if (is(Bug::kBeforeSoftcap)) return score + term;
     if (is(Bug::kBeforeScale)) return product + term;
@@ -161,17 +188,23 @@ class TopK {
     const bool all_ties =
         (a_.p.top_k_ties == ATTEST_TOP_K_ALL_TIES && !is(Bug::kFirstTies)) || is(Bug::kAllTies);
     auto count = std::min(static_cast<int64_t>(order.size()), most);
+    const auto ranked = static_cast<int64_t>(order.size());
+    const int64_t limit = is(Bug::kHalfOfTies) ? most + ranked / 2 : ranked;
     const auto rank_at = [&](int64_t n) { return ranks[size_t(order[size_t(n)])]; };
-    while (all_ties && count > 0 && count < static_cast<int64_t>(order.size()) &&
+    while (all_ties && count > 0 && count < std::min(ranked, limit) &&
            rank_at(count) == rank_at(count - 1))
       ++count;
+    if (is(Bug::kJustEnough) && ranked == most) --count;
     for (int64_t n = 0; n < count; ++n) chosen[size_t(order[size_t(n)])] = true;
   }
 
   std::vector<bool> chosen_keys(int64_t b, int64_t h, int64_t i, const Row& row) const {
     constexpr int64_t kTile = 16;
     const auto keys = static_cast<int64_t>(row.ranks.size());
-    std::vector<bool> chosen(row.ranks.size(), false);
+    const bool only_nan = std::all_of(row.logits.begin(), row.logits.end(), [](float logit) {
+      return std::isnan(logit) || logit == -INFINITY;
+    });
+    std::vector<bool> chosen(row.ranks.size(), is(Bug::kNanDropped) && only_nan);
     int64_t most = k_;
     if (is(Bug::kOneMore)) ++most;
     if (is(Bug::kOneLess)) --most;

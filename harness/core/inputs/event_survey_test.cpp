@@ -216,6 +216,21 @@ TEST(EventSurvey, LinearAttentionNeedsEachFill) {
   EXPECT_THAT(masked.missed("faint"), IsSupersetOf({"hidden/16", "hidden/64"}));
 }
 
+// "random" and "top_k_close" have clear edges, ties and masks. Beside a softcap there is no
+// "top_k_wild", which has the scores of "top_k_levels".
+TEST(EventSurvey, TopKMissesNothing) {
+  for (const char* line :
+       {"softmax num_heads=2 seq_len_q=61 seq_len_kv=130 head_dim=16 top_k=9 mask=[1,2,61,130]",
+        "softmax dtype=bf16 num_heads=2 seq_len_q=197 head_dim=32 top_k=16 top_k_ties=1 "
+        "bias=[1,2,197,197]",
+        "softmax dtype=f16 seq_len_q=130 head_dim=16 top_k=7 window_right=0"})
+    EXPECT_THAT(survey(parse_problem(line)).missed(), IsEmpty()) << line;
+  const EventSurvey capped = survey(parse_problem(
+      "softmax num_heads=2 seq_len_q=61 seq_len_kv=130 head_dim=16 top_k=9 softcap=100"));
+  EXPECT_THAT(capped.missed("top_k_levels"), IsSupersetOf({"top_k/below_zero", "top_k/far_above",
+                                                           "top_k/far_below", "top_k/ties_64"}));
+}
+
 TEST(EventSurvey, NamesWhatIsMissed) {
   EventSurvey survey{.events = {{"a/b", ""}, {"c", ""}, {"d", "impossible"}, {"e", ""}},
                      .fills = {{"one", {"a/b"}}, {"two", {"a/b", "c"}}}};

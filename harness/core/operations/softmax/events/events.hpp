@@ -134,6 +134,15 @@
 // top_k/tie, /clear
 //     The next key after the top_k largest has the same logit as the last of these, or one that is
 //     at least 0.1 below it.
+// top_k/ties_64
+//     The same, and more than 64 keys of the row have that logit.
+// top_k/below_zero, /far_above, /far_below
+//     All logits of a row are below 0, above 50, below -50. The edge is at most 8 below the largest
+//     of them, and some key is below the edge, so that a wrong choice shows.
+// top_k/spread
+//     Such an edge is at least 1,000 above the least logit.
+// top_k/sees_just_these, /sees_one_more
+//     A row sees just top_k keys, less than seq_len_kv; it sees one key more than top_k.
 // top_k/hidden_above
 //     MASK hides a key whose score is above the last of the top_k logits.
 #pragma once

@@ -14,14 +14,18 @@ namespace attest::core {
 bool is_top_k_fill(std::string_view fill);
 /// The fills of a problem with top_k besides "random":
 ///   top_k_levels  Logits have few levels far apart. At the edge of most rows several keys are
-///                 equal, in every arithmetic and order; the next level is far from it.
+///                 equal, in every arithmetic and order; the next level is far from it. In half of
+///                 the rows logits are below 0, far from 0, all equal, or a few of them far below
+///                 the others.
 ///   top_k_close   The four keys of a group have the same channels, each in an order of its own.
 ///                 Their scores differ only by roundings, so kernels disagree on which keys count.
 ///   top_k_wild    top_k_levels with a few NaN and infinities in V, which may show only in rows in
-///                 which their keys count, and with a query of each head whose logits are NaN.
+///                 which their keys count, with a query of each head whose logits are NaN, and
+///                 with a NaN in one key of the last head.
 ///                 Beside ALiBi, a shift bias or a softcap edges are not clear enough.
 std::vector<std::string> top_k_fills(const Problem& problem);
 /// Writes Q, K, BIAS and REL_BIAS, and what is not finite into V, over the inputs of "random".
+/// Edits a MASK or BIAS of pairs so that some rows see just top_k keys, one more, or one less.
 void write_top_k(const Problem& problem, const Fill& fill, const Tensors& tensors);
 /// The golden of these fills.
 std::unique_ptr<Golden> top_k_golden(const Problem& problem, const Fill& fill,

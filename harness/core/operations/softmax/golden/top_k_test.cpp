@@ -183,7 +183,8 @@ TEST(TopK, NaNIsTheLargest) {
   EXPECT_EQ(rows, 61);
 }
 
-// NaN and infinities in V show in the rows alone in which their keys count.
+// NaN and infinities in V show in the rows alone in which their keys count; all rows of the other
+// head see a key that is NaN.
 TEST(TopK, WildValuesOfOtherKeysDoNotLeak) {
   const Case c = dense("top_k_wild", 61, 9, ATTEST_TOP_K_FIRST);
   int64_t wild = 0, calm = 0;
@@ -197,8 +198,8 @@ TEST(TopK, WildValuesOfOtherKeysDoNotLeak) {
           ++(is_wild ? wild : calm);
         }
       });
-  EXPECT_GT(wild, 20);
-  EXPECT_GT(calm, 20);
+  EXPECT_GT(wild, 61 + 20);
+  EXPECT_GT(calm, 10);
 }
 
 TEST(TopK, FillsAreRefusedWithoutTopK) {
