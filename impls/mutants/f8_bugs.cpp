@@ -47,6 +47,9 @@ enum class Bug {
   kRoundsQ,
   kHalfScores,
   kTimesZero,
+  kHidesStored,
+  kCutsStored,
+  kMaxOfStored,
 };
 
 struct Description {
@@ -82,9 +85,12 @@ constexpr Description kBugs[] = {
     {"f8_rounds_q", "Q times its factors is rounded to f8e4m3, undeclared"},
     {"f8_half_scores", "products of what is stored are rounded to f16, undeclared"},
     {"f8_times_zero", "hidden keys are multiplied by 0: NaN leaks"},
+    {"f8_hides_stored", "a mask hides by a product of -1e4, which factors make small"},
+    {"f8_cuts_stored", "products of what is stored are cut to -65,504 .. 65,504"},
+    {"f8_max_of_stored", "the maximum starts at a product of -3e4, which factors make small"},
 };
 constexpr size_t kTables = sizeof kBugs / sizeof *kBugs;
-static_assert(kTables == size_t(Bug::kTimesZero) + 1);
+static_assert(kTables == size_t(Bug::kMaxOfStored) + 1);
 
 bool does_something(Bug bug, const attest_problem& problem) {
   const auto& p = attest::params<attest_softmax_params>(problem);
@@ -121,6 +127,9 @@ bool does_something(Bug bug, const attest_problem& problem) {
     case Bug::kFactorsOnBias: return (of_q || of_k) && has(ATTEST_BIAS);
     case Bug::kRoundsQ: return of_q && e4m3;
     case Bug::kTimesZero: return has(ATTEST_MASK);
+    case Bug::kHidesStored: return has(ATTEST_MASK) && of_q && of_k;
+    case Bug::kCutsStored:
+    case Bug::kMaxOfStored: return of_q && of_k;
     default: return true;
   }
 }
@@ -225,7 +234,9 @@ class F8 {
 
   float logit(float product, float factors, int64_t b, int64_t h, int64_t i, int64_t j) const {
     const float right = a_.logit(product * factors, b, h, i, j);
+    if (is(Bug::kHidesStored) && right == -INFINITY) return a_.p.softmax_scale * -1e4f * factors;
     if (right == -INFINITY) return right;
+    if (is(Bug::kMaxOfStored)) return std::max(right, a_.p.softmax_scale * -3e4f * factors);
     if (is(Bug::kFactorsAfterSoftcap)) {
       const float term = a_.pair_term(b, h, i, j);
       return factors * (a_.logit(product, b, h, i, j) - term) + term;
@@ -256,6 +267,7 @@ class F8 {
         half = product;
         product = half;
       }
+      if (is(Bug::kCutsStored)) product = std::clamp(product, -65504.0f, 65504.0f);
       float& x = logits[static_cast<size_t>(j - keys.begin)] =
           logit(product, of_query * k_factor(b, h, j), b, h, i, j);
       top = std::max(top, x);

@@ -329,6 +329,7 @@ void SoftmaxOperation::fill(const Problem& problem, const Fill& fill, const Tens
         "subnormal; with top_k top_k_levels, top_k_close and top_k_wild, too, but not wide and "
         "subnormal; in 8 bits random, tokens, wild and f8_bands");
   fill_random(problem, fill, tensors, only_own);
+  if (fill.name == "random") scale_to_codes(tensors);
   if (fill.name == "random" && tensors[ATTEST_BIAS]) write_finite_biases(problem, tensors);
 }
 

@@ -20,6 +20,20 @@ uint64_t role_seed(uint64_t seed, int32_t role) {
   return random_bits(seed, 0x6638ULL + uint64_t(role));
 }
 
+// Of normal numbers in all. Larger ones get the largest code.
+constexpr double kLargestNumber = 4.5;
+
+void multiply(const Tensor& tensor, double by) {
+  const TensorSpec& spec = tensor.spec;
+  const int leading = spec.rank - 1;
+  fill_rows(tensor, [&](int64_t r, std::span<float> values) {
+    std::vector<double> row(values.size());
+    load_row(tensor.data, spec.dtype, row_offset(spec, leading, r), int64_t(row.size()),
+             spec.stride[leading], row.data());
+    std::ranges::transform(row, values.begin(), [by](double x) { return float(x * by); });
+  });
+}
+
 // What all numbers of a channel have in common.
 struct Band {
   int exponent;  // of the binade; of subnormal numbers, that of the smallest normal one
@@ -106,6 +120,17 @@ void fill_factors(uint64_t seed, const Tensors& tensors) {
         values[n] = float(std::exp2(0.25 * double(turn) - 0.9 + noise));
       }
     });
+  }
+}
+
+void scale_to_codes(const Tensors& tensors) {
+  for (const StoredRole& stored : kStoredRoles) {
+    const Tensor &numbers = tensors[size_t(stored.role)],
+                 &factors = tensors[size_t(stored.factors)];
+    if (!factors || !is_f8(numbers.spec.dtype)) continue;
+    const double unit = largest_finite(numbers.spec.dtype) / kLargestNumber;
+    multiply(numbers, unit);
+    multiply(factors, 1 / unit);
   }
 }
 

@@ -85,6 +85,7 @@ TEST(Dequantised, RefusesFactorsThatAreNone) {
 // Neighbours differ by much more than any rounding, and so do the factors of K and V.
 TEST(F8Fills, FactorsOfNeighboursDiffer) {
   const Case c = blocks();
+  softmax_operation().fill(c.problem, {"f8_bands", 1}, c.tensors, false);
   const auto apart = [](double a, double b) { return std::fabs(std::log2(a / b)) > 0.09; };
   for (const int32_t role : kFactors) {
     const Tensor& factors = c.tensors[size_t(role)];
@@ -99,6 +100,28 @@ TEST(F8Fills, FactorsOfNeighboursDiffer) {
   }
   EXPECT_TRUE(
       apart(c.tensors[ATTEST_K_DESCALE].at({0, 0, 0}), c.tensors[ATTEST_V_DESCALE].at({0, 0, 0})));
+}
+
+// "random" stores what scaling by the largest number makes: numbers up to the largest code, and
+// factors that are small. They stand for normal numbers.
+TEST(F8Fills, RandomHasTheCodesAndFactorsOfScaling) {
+  for (const DType f8 : {ATTEST_F8E4M3, ATTEST_F8E5M2}) {
+    const Case c = blocks(f8);
+    const Dequantised wide(c.problem, c.tensors);
+    for (const StoredRole& stored : kStoredRoles) {
+      const Tensor &codes = c.tensors[size_t(stored.role)],
+                   &numbers = wide.tensors()[size_t(stored.role)];
+      double largest = 0, squares = 0;
+      for (int64_t n = 0; n < element_count(codes.spec); ++n) {
+        largest = std::max(largest, std::fabs(load(codes.data, f8, n)));
+        squares += std::pow(load(numbers.data, ATTEST_F64, n), 2);
+      }
+      EXPECT_GT(largest, largest_finite(f8) / 2);
+      EXPECT_NEAR(std::sqrt(squares / double(element_count(codes.spec))), 1, 0.5);
+      const double factor = c.tensors[size_t(stored.factors)].at({0, 0, 0}) * largest_finite(f8);
+      EXPECT_TRUE(factor > 0.5 * 4.5 && factor < 1.6 * 4.5) << factor;
+    }
+  }
 }
 
 // The largest error of an lse, in sigmas, of a kernel that multiplies all of Q and K by `factor`
