@@ -145,6 +145,12 @@
 //     A row sees just top_k keys, less than seq_len_kv; it sees one key more than top_k.
 // top_k/hidden_above
 //     MASK hides a key whose score is above the last of the top_k logits.
+// f8/product/+65504, /-65504
+//     Q and K are in 8 bits, and both have factors. A row sees a key whose product with the query,
+//     as stored, is above 65,504 (below -65,504).
+// f8/hidden/-10000
+//     The same tensors. Of a row that sees some key, another is hidden. A product of -10,000 in its
+//     place, times factors and softmax_scale, is at most 8 below the largest score of the row.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -223,6 +229,10 @@ void find_structure(const Problem& problem, const Tensors& tensors, const Geomet
 /// Events at the edge of top_k.
 std::vector<NumericEvent> top_k_events(const Problem& problem);
 void find_top_k(const Unit& unit, const RowSet& rows, Found& found);
+
+/// Events of Q and K in 8 bits that have factors. Problems in 8 bits have no others.
+std::vector<NumericEvent> f8_events(const Problem& problem);
+Found find_f8(const Problem& problem, const Tensors& tensors, const std::vector<bool>& judged);
 
 /// Events of what programs write into BIAS where others write -inf.
 void find_finite_biases(const Problem& problem, const Tensors& tensors, const Geometry& geometry,

@@ -354,7 +354,7 @@ class Catalogue {
 }  // namespace
 
 std::vector<NumericEvent> SoftmaxOperation::events(const Problem& problem) const {
-  if (has_f8(problem)) return {};
+  if (has_f8(problem)) return events::f8_events(problem);
   return Catalogue(problem).list();
 }
 

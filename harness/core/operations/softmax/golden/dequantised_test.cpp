@@ -124,6 +124,32 @@ TEST(F8Fills, RandomHasTheCodesAndFactorsOfScaling) {
   }
 }
 
+// The events of products as they are stored happen in "random" alone, whose factors are small.
+TEST(F8Events, NeedTheFactorsOfScaling) {
+  for (const DType f8 : {ATTEST_F8E4M3, ATTEST_F8E5M2}) {
+    std::vector<int32_t> roles(kFactors.begin(), kFactors.end());
+    roles.push_back(ATTEST_MASK);
+    const Case c = make_case(
+        "", [](Params& p) { p.seq_len_q = p.seq_len_kv = 61, p.head_dim = 16; }, roles, ATTEST_F16,
+        f8);
+    const std::vector<bool> all(size_t(row_count(c.problem.tensor[ATTEST_O], 3)), true);
+    std::set<std::string> listed;
+    for (const NumericEvent& event : softmax_operation().events(c.problem)) {
+      EXPECT_EQ(event.why_not, "");
+      listed.insert(event.name);
+    }
+    EXPECT_EQ(listed.size(), 3u);
+    for (const std::string& fill : softmax_operation().fills(c.problem)) {
+      softmax_operation().fill(c.problem, {fill, 1}, c.tensors, false);
+      const auto found = softmax_operation().count_events(c.problem, c.tensors, all);
+      if (fill == "random")
+        EXPECT_EQ(found, listed);
+      else
+        EXPECT_FALSE(found.contains("f8/hidden/-10000")) << fill;
+    }
+  }
+}
+
 // The largest error of an lse, in sigmas, of a kernel that multiplies all of Q and K by `factor`
 // and rounds the products to bf16, where every stored number is 1.25.
 double error_of_lse(DType f8, float factor) {
