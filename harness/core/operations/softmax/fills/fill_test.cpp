@@ -263,6 +263,39 @@ TEST(SoftmaxFill, OtherLengthsAreOthersWhereThereAreAny) {
     }
 }
 
+// One key, keys that fill tiles of 16, a key alone in its tile, and one query.
+TEST(SoftmaxFill, OtherLengthsHaveEdges) {
+  for (const auto& roles : {kPacked, kPadded})
+    for (const int64_t batch : {8, 50}) {
+      const Case c = with_lengths(batch, roles, 61);
+      const std::vector<int64_t> q = sequence_lengths(c.problem, false, true),
+                                 kv = sequence_lengths(c.problem, true, true);
+      std::set<std::string> found;
+      for (size_t b = 0; b < q.size(); ++b) {
+        if (q[b] == 1 && kv[b] > 1) found.insert("one query");
+        if (q[b] == 0 || kv[b] == 0) continue;
+        if (kv[b] == 1) found.insert("one key");
+        if (kv[b] % 16 == 0) found.insert("full");
+        if (kv[b] > 1 && kv[b] % 16 == 1) found.insert("alone");
+      }
+      EXPECT_EQ(found.size(), 4u) << batch << (roles == kPacked ? ", packed" : "");
+    }
+}
+
+// With four sequences, of which one is the longest and one is empty, two of the first three edges
+// have room, and the longest length decides which.
+TEST(SoftmaxFill, TheLongestLengthDecidesWhichEdgesAreLeftOut) {
+  std::set<std::pair<bool, bool>> seen;
+  for (const int64_t keys : {61, 62, 63}) {
+    const Case c = with_lengths(4, {ATTEST_SEQ_LENS_KV}, keys);
+    bool one = false, full = false;
+    for (const int64_t length : sequence_lengths(c.problem, true, true))
+      one |= length == 1, full |= length > 0 && length % 16 == 0;
+    seen.emplace(one, full);
+  }
+  EXPECT_EQ(seen.size(), 3u);
+}
+
 TEST(SoftmaxFill, OrdersArePermutationsOfEachSequence) {
   const Case c = make_case("", [](Params& p) { p.batch = 4; },
                            {ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV, ATTEST_ORDER});

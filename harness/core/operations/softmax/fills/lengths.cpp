@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/operations/softmax/fills/edge_lengths.hpp"
 #include "core/operations/softmax/problem/geometry.hpp"
 #include "core/operations/softmax/softmax.hpp"
 #include "core/tensor/random.hpp"
@@ -13,6 +14,8 @@ using Params = attest_softmax_params;
 using LengthList = std::vector<int64_t>;
 
 constexpr uint64_t kLengthSeed = 0x6c656e67746873;  // not the fill's: lengths belong to the problem
+// Keys of a tile, whose half and quarter are tiles as well; and of a tile in short sequences.
+constexpr int64_t kLikelyTile = 64, kLikelySmallTile = 16;
 constexpr uint64_t kDraws = 512, kDrawnLengths = 1 << 20;  // of a draw; of all draws together
 
 // The queries or the keys of a problem.
@@ -21,11 +24,6 @@ struct Side {
   int64_t batch, longest, tokens;
 
   bool varies() const { return packed || padded; }
-};
-
-struct Lengths {
-  LengthList q, kv;
-  bool operator==(const Lengths&) const = default;
 };
 
 Side side_of(const Problem& problem, bool kv) {
@@ -120,11 +118,15 @@ int shows(const Params& p, const Lengths& lengths, const Side& q, const Side& kv
          2 * empty_beside_rows(p, lengths, q.packed) + partial_q;
 }
 
+bool have_same_tokens(const Problem& problem) {
+  return problem.has(ATTEST_ORDER) || problem.as<Params>().patch_size > 0;
+}
+
 // Of the draws but `taken`, the first that shows most; of those that show as much, one that differs
 // from it on both sides, as far as they vary.
 std::optional<Lengths> best(const Problem& problem, const std::optional<Lengths>& taken) {
   const Side q = side_of(problem, false), kv = side_of(problem, true);
-  const bool same_tokens = problem.has(ATTEST_ORDER) || problem.as<Params>().patch_size > 0;
+  const bool same_tokens = have_same_tokens(problem);
   constexpr int kAll = 255;
   const int most_wanted = 2 * kAll + (taken ? 1 : 0);
   std::optional<Lengths> best;
@@ -143,6 +145,25 @@ std::optional<Lengths> best(const Problem& problem, const std::optional<Lengths>
   return best;
 }
 
+// What the lengths show they go on showing, and they do not become `taken`.
+Lengths edged(const Problem& problem, const Lengths& lengths, const Lengths& taken) {
+  const Side q = side_of(problem, false), kv = side_of(problem, true);
+  const auto limits_of = [](const Side& side) {
+    return LengthLimits{side.varies(), side.packed, side.longest};
+  };
+  const Params& p = problem.as<Params>();
+  const int shown = shows(p, lengths, q, kv);
+  const int64_t tile = kv.longest > kLikelyTile ? kLikelyTile : kLikelySmallTile;
+  return with_edges(lengths,
+                    {.q = limits_of(q),
+                     .kv = limits_of(kv),
+                     .same_tokens = have_same_tokens(problem),
+                     .page = p.page_size > 0 ? p.page_size : tile},
+                    [&](const Lengths& changed) {
+                      return (shown & ~shows(p, changed, q, kv)) == 0 && changed != taken;
+                    });
+}
+
 }  // namespace
 
 std::vector<int64_t> sequence_lengths(const Problem& problem, bool kv, bool other) {
@@ -150,7 +171,8 @@ std::vector<int64_t> sequence_lengths(const Problem& problem, bool kv, bool othe
   if (!side.varies()) return draw(side, 0, false);
   std::optional<Lengths> found = best(problem, {});
   if (other)
-    if (std::optional<Lengths> second = best(problem, found)) found = std::move(second);
+    if (const std::optional<Lengths> second = best(problem, found))
+      found = edged(problem, *second, *found);
   return kv ? found->kv : found->q;
 }
 
