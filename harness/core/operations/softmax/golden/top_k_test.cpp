@@ -135,6 +135,27 @@ TEST(TopK, KeysThatRoundingSwapsPass) {
       }
 }
 
+// Beside a softcap coarse scores take the level of the edge and the next for equal: the key at the
+// edge may go, too, though equal logits are equal in every kernel.
+TEST(TopK, KeysOfCloseLevelsSwap) {
+  for (const int64_t keys : {8, 40}) {
+    const Case c = filled(make_case(
+                              "top_k_levels",
+                              [&](Params& p) {
+                                p.num_heads = 4;
+                                p.seq_len_q = 61;
+                                p.seq_len_kv = keys;
+                                p.head_dim = 32;
+                                p.top_k = 1;
+                                p.softcap = 0.6f;
+                              },
+                              {ATTEST_LSE, ATTEST_BIAS}, ATTEST_F32),
+                          "top_k_levels");
+    const Ratio r = ratio(c, half_scores(), {}, c.problem);
+    EXPECT_TRUE(r.within()) << keys << ": " << r;
+  }
+}
+
 // Without the term a swap fails, and swaps happen: the products of top_k_close are summed in
 // another order.
 TEST(TopK, SwapsNeedTheirTerm) {

@@ -9,7 +9,7 @@ namespace attest::core::passes {
 namespace {
 
 constexpr size_t kSpare = 256;  // candidates beyond 2 top_k that are kept before a selection
-constexpr int kIn = 0, kOut = 1;
+constexpr int kIn = 0, kOut = 1, kTied = 2;  // sides: kTied + kIn, kTied + kOut
 // Where swaps may leave less of a row's weight, p no longer says what a key weighs after them.
 constexpr double kLeastRest = 0.5;
 
@@ -66,12 +66,12 @@ TopKSwaps::TopKSwaps(const attest_softmax_params& params, const BlockShape& shap
       head_dim_v_(shape.head_dim_v),
       all_ties_(params.top_k_ties == ATTEST_TOP_K_ALL_TIES),
       rows_(size_t(kTaskRows)),
-      p2v_(2, Matrix(kTaskRows, shape.value_stride)),
+      p2v_(4, Matrix(kTaskRows, shape.value_stride)),
       p2v2_(p2v_),
       swapped_(size_t(shape.head_dim_v)) {}
 
 int64_t TopKSwaps::bytes(const BlockShape& shape) {
-  return 4 * kTaskRows * shape.value_stride * int64_t(sizeof(double));
+  return 8 * kTaskRows * shape.value_stride * int64_t(sizeof(double));
 }
 
 void TopKSwaps::start(std::span<const RowScores> rows, const SigmaModel& model, bool ties_hold) {
@@ -105,16 +105,17 @@ void TopKSwaps::add(const TileScores& logits, const Values& values, const KeyBlo
     const double* logit = logits.scores.row(r);
     for (int64_t key = 0; key < block.count(); ++key) {
       const double distance = std::fabs(logit[key] - edge.least);
-      if (!std::isfinite(distance) || (ties_hold_ && distance == 0)) continue;
+      if (!std::isfinite(distance)) continue;
       const double error = rows_[row].edge_variance + variance(logits, r, key);
       if (distance * distance <= SigmaModel::kGate * SigmaModel::kGate * error)
-        add_key(values, key, logit[key], int64_t(row), edge.keeps(logit[key], block.place(key)));
+        add_key(values, key, logit[key], int64_t(row),
+                (edge.keeps(logit[key], block.place(key)) ? kIn : kOut) +
+                    (ties_hold_ && distance == 0 ? kTied : 0));
     }
   }
 }
 
-void TopKSwaps::add_key(const Values& values, int64_t key, double logit, int64_t row, bool counts) {
-  const int at = counts ? kIn : kOut;
+void TopKSwaps::add_key(const Values& values, int64_t key, double logit, int64_t row, int at) {
   Side& side = rows_[size_t(row)].sides[at];
   const double p = std::exp(logit - scores_[size_t(row)].lse);
   ++side.keys;
@@ -130,7 +131,27 @@ void TopKSwaps::add_key(const Values& values, int64_t key, double logit, int64_t
   }
 }
 
+void TopKSwaps::add_ties(int64_t row) {
+  Side* const sides = rows_[size_t(row)].sides;
+  if (sides[kIn].keys + sides[kOut].keys == 0) return;
+  for (const int at : {kIn, kOut}) {
+    Side& to = sides[at];
+    const Side& tied = sides[kTied + at];
+    to.keys += tied.keys;
+    to.p += tied.p;
+    to.p2 += tied.p2;
+    to.most = std::max(to.most, tied.most);
+    to.least = std::min(to.least, tied.least);
+    for (auto* sums : {&p2v_, &p2v2_}) {
+      double* sum = (*sums)[size_t(at)].row(row);
+      const double* of_tied = (*sums)[size_t(kTied + at)].row(row);
+      for (int64_t d = 0; d < head_dim_v_; ++d) sum[d] += of_tied[d];
+    }
+  }
+}
+
 void TopKSwaps::write(int64_t row, RowSums& sums) {
+  add_ties(row);
   const RowScores& scores = scores_[size_t(row)];
   const Side &in = rows_[size_t(row)].sides[kIn], &out = rows_[size_t(row)].sides[kOut];
   // Where all ties count, those beyond top_k may go without another key coming, and keys may come

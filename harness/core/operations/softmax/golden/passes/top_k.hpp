@@ -69,7 +69,7 @@ class TopKSwaps {
   TopKSwaps(const attest_softmax_params& params, const BlockShape& shape);
 
   /// Starts a task. `ties_hold`: logits that are equal in the golden are equal in every honest
-  /// kernel, so that none of them is near.
+  /// kernel, so that those of the edge are near only if another logit is.
   void start(std::span<const RowScores> rows, const SigmaModel& model, bool ties_hold);
   /// Notes the errors of the keys at the edges. All blocks come here, before the first add().
   void find_edges(const TileScores& logits, const KeyBlock& block, const Tile& tile);
@@ -90,10 +90,13 @@ class TopKSwaps {
   };
   struct Row {
     double edge_variance = 0;
-    Side sides[2];  // that count; that do not
+    // That count; that do not; the same of those with the logit of the edge, where ties hold
+    Side sides[4];
   };
+  /// Takes the keys with the logit of the edge for near ones, if there are others.
+  void add_ties(int64_t row);
   double variance(const TileScores& logits, int64_t r, int64_t key) const;
-  void add_key(const Values& values, int64_t key, double logit, int64_t row, bool counts);
+  void add_key(const Values& values, int64_t key, double logit, int64_t row, int side);
 
   const int64_t top_k_, head_dim_v_;
   const bool all_ties_;
