@@ -18,6 +18,7 @@ namespace {
 constexpr int64_t kLargestField = int64_t{1} << 31;  // products of two stay in int64_t
 constexpr std::string_view kDTypeWord = "dtype", kUnalignedWord = "unaligned",
                            kOrderSuffix = ".order", kStridesSuffix = ".strides";
+constexpr std::string_view kTrue = "true";  // as in suites: the word alone says the same
 
 // Short forms of fields, for operations that have all of them.
 struct Sugar {
@@ -151,6 +152,7 @@ class Parser {
   }
 
   void read_sugar() {
+    if (value_ == kTrue) value_ = "";
     std::vector<std::string> values;
     for (const Sugar& sugar : sugars()) {
       if (sugar.word != key_) continue;
@@ -167,18 +169,20 @@ class Parser {
   void read_tensor(const Role& role) {
     named_.insert(role.index);
     TensorWord& word = words_[role.index];
-    if (text_.size() == key_.size()) return;
+    if (text_.size() == key_.size() || value_ == kTrue) return;
     if (!parse_tensor(value_, word))
-      throw Error(fmt::format("{}: must be a dtype, dims, or both, e.g. {}=f32[1,1,197,197]",
-                              in_quotes(text_), role.name));
+      throw Error(fmt::format(
+          "{0}: must be a dtype, dims, or both, e.g. {1}={2}[1,1,197,197]; or the word {1} alone",
+          in_quotes(text_), role.name,
+          dtype_name(role.dtype == ATTEST_NONE ? problem_.dtype : role.dtype)));
     if (role.dtype == ATTEST_NONE && word.dtype != ATTEST_NONE &&
         !may_have(operation_, role, word.dtype))
       throw Error(wrong_dtype(text_, word.dtype, right_dtypes(operation_, role)));
   }
 
   void read_unaligned() {
-    if (text_.size() != key_.size())
-      throw Error(fmt::format("{}: unaligned has no value", in_quotes(text_)));
+    if (text_.size() != key_.size() && value_ != kTrue)
+      throw Error(fmt::format("{}: unaligned has no value but true", in_quotes(text_)));
     problem_.features |= ATTEST_WITH_UNALIGNED;
   }
 
