@@ -93,5 +93,19 @@ TEST(ValueScale, LeavesRangeForDifferencesOfPixels) {
   EXPECT_EQ(factor(1300, products), 16);
 }
 
+// A run whose first fill is one of these checks relations on a later one, or none.
+TEST(Relations, DoNotHoldOnEveryFill) {
+  for (const char* name : {"softmax", "linear", "deformable", "softmax_backward"}) {
+    const Operation& operation = *find_operation(name);
+    EXPECT_TRUE(operation.relations_hold_on("random")) << name;
+    EXPECT_FALSE(operation.relations_hold_on("wild")) << name;
+  }
+  const Operation& softmax = *find_operation("softmax");
+  for (const char* fill : {"wild_2", "wild_7", "wide", "subnormal"})
+    EXPECT_FALSE(softmax.relations_hold_on(fill)) << fill;
+  for (const char* fill : {"huge", "codebook_peaked", "rising_2"})
+    EXPECT_TRUE(softmax.relations_hold_on(fill)) << fill;
+}
+
 }  // namespace
 }  // namespace attest::core

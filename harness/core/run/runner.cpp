@@ -371,16 +371,14 @@ RelationRecord CaseRunner::check_changed_tensors(const Trial& trial) {
       trial, wants_relations(options_.relations, problem_, trial.quickest_run_ns()));
 }
 
-// On the first fill whose rows can be compared, or null: rows of NaN have no relation to others,
-// among scores of thousands a shift rounds another one to the largest, and it is lost in f16 beside
-// numbers of 60,000.
+// On the first fill that relations hold on; null: there is none.
 RelationChecks* CaseRunner::first_relations() {
-  const auto is_tame = [](const std::string& fill) {
-    return !fill.starts_with("wild") && fill != "wide" && fill != "subnormal";
-  };
-  const auto tame = std::ranges::find_if(fills_, is_tame);
-  if (tame == fills_.end()) return nullptr;
-  if (!relations_) relations_ = std::make_unique<RelationChecks>(problem_, inputs(*tame), goldens_);
+  const auto first = std::ranges::find_if(fills_, [this](const std::string& fill) {
+    return problem_.operation->relations_hold_on(fill);
+  });
+  if (first == fills_.end()) return nullptr;
+  if (!relations_)
+    relations_ = std::make_unique<RelationChecks>(problem_, inputs(*first), goldens_);
   return relations_.get();
 }
 

@@ -63,6 +63,7 @@ class SoftmaxOperation final : public Operation {
   std::vector<Mistake> mistakes(const Problem& problem, const Tensors& inputs) const override;
   std::vector<std::unique_ptr<Relation>> relations(const Problem& problem,
                                                    const Tensors& inputs) const override;
+  bool relations_hold_on(std::string_view fill) const override;
   int kernels(const Problem& problem, const Arithmetic& arithmetic) const override;
   void emulate(const Problem& problem, const Tensors& tensors, const Arithmetic& arithmetic,
                int kernel, std::span<const int64_t> rows, const EmulationSink& sink) const override;
