@@ -101,7 +101,7 @@ TEST(Relations, DoNotHoldOnEveryFill) {
     EXPECT_FALSE(operation.relations_hold_on("wild")) << name;
   }
   const Operation& softmax = *find_operation("softmax");
-  for (const char* fill : {"wild_2", "wild_7", "wide", "subnormal"})
+  for (const char* fill : {"wild_2", "wild_7", "top_k_wild", "wide", "subnormal"})
     EXPECT_FALSE(softmax.relations_hold_on(fill)) << fill;
   for (const char* fill : {"huge", "codebook_peaked", "rising_2"})
     EXPECT_TRUE(softmax.relations_hold_on(fill)) << fill;
