@@ -1,6 +1,7 @@
 // naive_backward: the gradients of softmax attention by definition, in float32. Each pair of a
 // query and a key is computed twice: once for dQ, whose sum runs over the keys, and once for dK and
-// dV, whose sums run over the queries. So no thread adds to what another one adds to.
+// dV, whose sums run over the queries. So no thread adds to what another one adds to. DBIAS takes a
+// third time.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -20,17 +21,18 @@ struct NaiveBackward {
                   ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL | ATTEST_WITH_BIAS | ATTEST_WITH_MASK |
                   ATTEST_WITH_SOFTCAP | ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS |
                   ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_GLOBAL | ATTEST_WITH_SEQ_LENS |
-                  ATTEST_WITH_STRIDES | ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED};
+                  ATTEST_WITH_STRIDES | ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED |
+                  ATTEST_WITH_DBIAS};
   const attest_problem& problem;
 
   using Tensors = attest::Softmax<attest::Any>;
 
   static const char* query(const attest_problem& problem, attest_support& support) {
     const auto& p = attest::params<attest_softmax_params>(problem);
-    support.workspace_bytes = sizeof(float) * static_cast<uint64_t>(p.num_heads * p.seq_len_q) *
-                                  static_cast<uint64_t>(p.head_dim + p.head_dim_v + 1) +
-                              sizeof(float) * static_cast<uint64_t>(p.num_kv_heads * p.seq_len_kv) *
-                                  static_cast<uint64_t>(p.head_dim + p.head_dim_v);
+    const int64_t floats = p.num_heads * p.seq_len_q * (p.head_dim + p.head_dim_v + 1) +
+                           p.num_kv_heads * p.seq_len_kv * (p.head_dim + p.head_dim_v) +
+                           elements(problem.tensor[ATTEST_DBIAS]);
+    support.workspace_bytes = sizeof(float) * static_cast<uint64_t>(floats);
     return nullptr;
   }
 
@@ -50,13 +52,22 @@ struct NaiveBackward {
         for (int64_t row = 0; row < a.p.num_kv_heads * a.p.seq_len_kv; ++row)
           write_dk_and_dv(a, s, b, row / a.p.seq_len_kv, row % a.p.seq_len_kv, sum, sum_v);
       }
+      if (a.d_bias) add_dbias(a, s, b);
     }
+    if (a.d_bias) write_dbias(a, s);
   }
 
  private:
-  /// One sequence in float32: [num_heads, seq_len_q, ...] and [num_kv_heads, seq_len_kv, ...].
+  static int64_t elements(const attest_tensor& tensor) {
+    int64_t count = tensor.rank > 0 ? 1 : 0;
+    for (int32_t axis = 0; axis < tensor.rank; ++axis) count *= tensor.dim[axis];
+    return count;
+  }
+
+  /// One sequence in float32: [num_heads, seq_len_q, ...] and [num_kv_heads, seq_len_kv, ...]; and
+  /// the sums of DBIAS over the sequences so far, dense.
   struct Sequence {
-    float *q, *d_o, *delta, *k, *v;
+    float *q, *d_o, *delta, *k, *v, *d_bias;
 
     Sequence(const Tensors& a, float* memory) {
       const int64_t queries = a.p.num_heads * a.p.seq_len_q,
@@ -66,11 +77,13 @@ struct NaiveBackward {
       delta = d_o + queries * a.p.head_dim_v;
       k = delta + queries;
       v = k + keys * a.p.head_dim;
+      d_bias = v + keys * a.p.head_dim_v;
     }
   };
-  /// What a pair adds: p times a row of dO to dV, ds times K or Q to dQ or dK.
+  /// What a pair adds: p times a row of dO to dV, ds times K or Q to dQ or dK, and to DBIAS ds
+  /// without the slope.
   struct Weights {
-    float p, ds;
+    float p, ds, unbent;
   };
 
   void read(const Tensors& a, int64_t b, const Sequence& s) const {
@@ -120,9 +133,10 @@ struct NaiveBackward {
                 logit = a.logit(score, b, h, i, j);
     if (logit == -std::numeric_limits<float>::infinity()) return false;
     weights.p = std::exp(logit - a.lse(b, h, i));
-    weights.ds = slope(a.p, score) * weights.p *
-                 (dot(s.d_o + query * a.p.head_dim_v, s.v + key * a.p.head_dim_v, a.p.head_dim_v) -
-                  s.delta[query]);
+    weights.unbent = weights.p * (dot(s.d_o + query * a.p.head_dim_v, s.v + key * a.p.head_dim_v,
+                                      a.p.head_dim_v) -
+                                  s.delta[query]);
+    weights.ds = slope(a.p, score) * weights.unbent;
     return true;
   }
 
@@ -155,6 +169,45 @@ struct NaiveBackward {
       a.d_k(b, kv_head, j, d) = a.p.softmax_scale * of_k[static_cast<size_t>(d)];
     for (int64_t d = 0; d < a.p.head_dim_v; ++d)
       a.d_v(b, kv_head, j, d) = of_v[static_cast<size_t>(d)];
+  }
+
+  /// The places along a dim of DBIAS that belong to `place` of it: that one, or all `count` if they
+  /// share it.
+  struct Places {
+    int64_t begin, end;
+  };
+  static Places places(int64_t dim, int64_t place, int64_t count) {
+    return dim == count ? Places{place, place + 1} : Places{0, count};
+  }
+
+  /// Adds sequence b. A thread has all of a row of DBIAS, so that no other one adds to it.
+  void add_dbias(const Tensors& a, const Sequence& s, int64_t b) const {
+    const int64_t* dim = problem.tensor[ATTEST_DBIAS].dim;
+    const bool shared = dim[0] != a.p.batch;
+    float* const sums = s.d_bias + (shared ? 0 : b * dim[1] * dim[2] * dim[3]);
+#pragma omp parallel for num_threads(problem.threads) schedule(static)
+    for (int64_t row = 0; row < dim[1] * dim[2]; ++row) {
+      float* const sum = sums + row * dim[3];
+      if (!shared || b == 0) std::fill_n(sum, dim[3], 0.0f);
+      const Places heads = places(dim[1], row / dim[2], a.p.num_heads),
+                   queries = places(dim[2], row % dim[2], a.p.seq_len_q);
+      Weights weights{};
+      for (int64_t h = heads.begin; h < heads.end; ++h)
+        for (int64_t i = queries.begin; i < queries.end; ++i) {
+          const auto [begin, end] = a.keys(b, i);
+          for (int64_t j = begin; j < end; ++j)
+            if (weigh(a, s, b, h, i, j, weights)) sum[j % dim[3]] += weights.unbent;
+        }
+    }
+  }
+
+  void write_dbias(const Tensors& a, const Sequence& s) const {
+    const int64_t* dim = problem.tensor[ATTEST_DBIAS].dim;
+#pragma omp parallel for num_threads(problem.threads) schedule(static)
+    for (int64_t row = 0; row < dim[0] * dim[1] * dim[2]; ++row)
+      for (int64_t j = 0; j < dim[3]; ++j)
+        a.d_bias(row / (dim[1] * dim[2]), row / dim[2] % dim[1], row % dim[2], j) =
+            s.d_bias[row * dim[3] + j];
   }
 };
 

@@ -229,18 +229,20 @@ enum {
 // All other tensors have other dtypes, so that the problem has ATTEST_WITH_MIXED_DTYPE. Only then
 // there may be factors: Q_DESCALE, K_DESCALE, V_DESCALE.
 //
-// ATTEST_SOFTMAX_BACKWARD has the gradients of the sum of do * o by q, k and v, as functions of Q,
-// K, V, DO and of O and LSE as they are given (Dao et al., "FlashAttention", NeurIPS 2022,
+// ATTEST_SOFTMAX_BACKWARD has the gradients of the sum of do * o by q, k, v and bias, as functions
+// of Q, K, V, DO and of O and LSE as they are given (Dao et al., "FlashAttention", NeurIPS 2022,
 // algorithm 4):
 //
 //   p = exp(logit - lse), delta = do.o, ds = p (do.v - delta) c
 //   dq = softmax_scale * sum over keys of ds k
 //   dk = softmax_scale * sum over queries of ds q, dv = sum over queries of p do
+//   dbias = p (do.v - delta), summed over the dims along which BIAS is broadcast
 //
 // c is 1, or 1 - tanh(softmax_scale q.k / softcap)^2. The sums run over the pairs that are seen; dk
 // and dv sum over all query heads of a key head. A query that sees no key has dq = 0, a key that no
-// query sees dk = dv = 0. Nothing hidden leaks, not even NaN. Packed or paged problems, ORDER,
-// patches, grids, top_k, 8 bits, f64 and DBIAS are not judged yet.
+// query sees dk = dv = 0, a hidden pair adds 0 to dbias. Nothing hidden leaks, not even NaN. Packed
+// or paged problems, ORDER, patches, grids, top_k, 8 bits, f64, and DBIAS where all keys share the
+// bias are not judged yet.
 #define ATTEST_WITH_DBIAS ATTEST_OWN_BIT(0)  // of ATTEST_SOFTMAX_BACKWARD
 enum { ATTEST_TOP_LEFT = 0, ATTEST_BOTTOM_RIGHT = 1 };
 // Of the keys that share the top_k-th largest logit, those count that come first, so that top_k

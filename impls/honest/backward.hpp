@@ -14,7 +14,8 @@ constexpr uint64_t kBackwardFeatures =
     ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW |
     ATTEST_WITH_DIAGONAL | ATTEST_WITH_SOFTCAP | ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS |
     ATTEST_WITH_BIAS | ATTEST_WITH_MASK | ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_GLOBAL |
-    ATTEST_WITH_SEQ_LENS | ATTEST_WITH_STRIDES | ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED;
+    ATTEST_WITH_SEQ_LENS | ATTEST_WITH_STRIDES | ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED |
+    ATTEST_WITH_DBIAS;
 
 /// What a kernel rounds to, by the stages of the gradients; and what it would declare.
 struct GradientArithmetic {
@@ -49,7 +50,10 @@ class BackwardKernel {
  public:
   BackwardKernel(const attest_problem& problem, void* const* data, void* workspace,
                  const GradientMethod& method)
-      : a_(problem, data), m_(method), x_(a_.p, workspace) {}
+      : a_(problem, data),
+        m_(method),
+        of_bias_(problem.tensor[ATTEST_DBIAS]),
+        x_(a_.p, of_bias_, workspace) {}
 
   static void query(const attest_problem& problem, const GradientMethod& method,
                     attest_support& support) {
@@ -61,21 +65,39 @@ class BackwardKernel {
     support.stage[ATTEST_SOFTMAX_BACKWARD_ACCUMULATOR].dtype = declares.accumulator;
     support.arithmetic = declares.ways;
     const int64_t longest = std::max(p.seq_len_kv, p.seq_len_q * (p.num_heads / p.num_kv_heads));
+    const attest_tensor& of_bias = problem.tensor[ATTEST_DBIAS];
     const auto chain = [&](int64_t tile) { return tile + (longest + tile - 1) / tile; };
-    if (method.tile > 0 && chain(method.tile) < longest) support.sum_chain = chain(method.tile);
-    support.workspace_bytes = Buffers(p, nullptr).bytes;
+    if (method.tile > 0 && chain(method.tile) < longest)
+      support.sum_chain = std::max(chain(method.tile), pairs_of_bias(p, of_bias));
+    support.workspace_bytes = Buffers(p, of_bias, nullptr).bytes;
   }
 
   void run() {
+    std::fill_n(x_.d_bias, elements(of_bias_), 0.0f);
     for (int64_t b = 0; b < a_.p.batch; ++b)
       for (int64_t kv_head = 0; kv_head < a_.p.num_kv_heads; ++kv_head) add_head(b, kv_head);
+    const int64_t* const dim = of_bias_.dim;
+    for (int64_t n = 0; n < elements(of_bias_); ++n)
+      a_.d_bias(n / (dim[1] * dim[2] * dim[3]), n / (dim[2] * dim[3]) % dim[1], n / dim[3] % dim[2],
+                n % dim[3]) = x_.d_bias[n];
   }
 
  private:
   static constexpr float kHidden = -std::numeric_limits<float>::infinity();
 
+  static int64_t elements(const attest_tensor& tensor) {
+    int64_t count = tensor.rank > 0 ? 1 : 0;
+    for (int32_t axis = 0; axis < tensor.rank; ++axis) count *= tensor.dim[axis];
+    return count;
+  }
+  /// How many pairs an element of DBIAS sums over; 0: there is no DBIAS.
+  static int64_t pairs_of_bias(const attest_softmax_params& p, const attest_tensor& of_bias) {
+    if (of_bias.rank == 0) return 0;
+    return p.batch * p.num_heads * p.seq_len_q / (of_bias.dim[0] * of_bias.dim[1] * of_bias.dim[2]);
+  }
+
   struct Buffers {
-    Buffers(const attest_softmax_params& p, void* memory) {
+    Buffers(const attest_softmax_params& p, const attest_tensor& of_bias, void* memory) {
       Arena arena(memory);
       k = arena.take(p.seq_len_kv * p.head_dim), v = arena.take(p.seq_len_kv * p.head_dim_v);
       dk = arena.take(p.seq_len_kv * p.head_dim), dv = arena.take(p.seq_len_kv * p.head_dim_v);
@@ -83,6 +105,7 @@ class BackwardKernel {
       dv_tile = arena.take(p.seq_len_kv * p.head_dim_v);
       q = arena.take(p.head_dim), d_o = arena.take(p.head_dim_v);
       dq = arena.take(p.head_dim), dq_tile = arena.take(p.head_dim);
+      d_bias = arena.take(elements(of_bias));
       bytes = arena.bytes();
     }
     float *k, *v;              // [seq_len_kv, head_dim], [seq_len_kv, head_dim_v]
@@ -90,6 +113,7 @@ class BackwardKernel {
     float *dk_tile, *dv_tile;  // the same: of this one
     float *q, *d_o;            // [head_dim], [head_dim_v]: of one query
     float *dq, *dq_tile;       // [head_dim]
+    float* d_bias;             // dense: sums over the pairs before this one
     size_t bytes;
   };
 
@@ -223,15 +247,29 @@ class BackwardKernel {
     exponentials(&weight, 1, 0, of_exp);
     keep(&weight, 1, c.probability);
     const float gradient = kept(dot(x_.d_o, v, p.head_dim_v), c.score),
-                ds = kept(weight * (gradient - known.delta) * logit.slope, c.product);
+                unbent = weight * (gradient - known.delta),
+                ds = kept(unbent * logit.slope, c.product);
     keep(&weight, 1, c.product);
+    if (a_.d_bias) {
+      float& sum = x_.d_bias[place_in_bias(b, h, i, j)];
+      sum = kept(sum + kept(unbent, c.product), c.accumulator);
+    }
     add(ds, k, p.head_dim, x_.dq_tile);
     add(ds, x_.q, p.head_dim, x_.dk_tile + j * p.head_dim);
     add(weight, x_.d_o, p.head_dim_v, x_.dv_tile + j * p.head_dim_v);
   }
 
+  /// Where the bias of a pair lies in a dense DBIAS.
+  int64_t place_in_bias(int64_t b, int64_t h, int64_t i, int64_t j) const {
+    const int64_t at[] = {b, h, i, j}, *const dim = of_bias_.dim;
+    int64_t place = 0;
+    for (int axis = 0; axis < 4; ++axis) place = place * dim[axis] + (dim[axis] > 1 ? at[axis] : 0);
+    return place;
+  }
+
   const attest::Softmax<attest::Any> a_;
   const GradientMethod& m_;
+  const attest_tensor& of_bias_;
   const Buffers x_;
 };
 

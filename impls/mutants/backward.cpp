@@ -1,6 +1,7 @@
 // backward_bugs: gradients of softmax attention in one pass over the pairs, healthy or with one
 // planted bug each, for attest to find. dK and dV are summed in the workspace, query after query;
-// a thread has all queries of a key head.
+// a thread has all queries of a key head, or of all of them where they may share a bias whose
+// gradient is asked for.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -54,6 +55,15 @@ enum class Bug {
   kNanDsZero,
   kLowRowsLost,
   kLogitsCut,
+  kBiasGradientScaled,
+  kBiasGradientSloped,
+  kBiasGradientOfDoV,
+  kBiasGradientOfLastSequence,
+  kBiasGradientOfLastHead,
+  kBiasGradientOfLastQuery,
+  kBiasGradientKeyTail,
+  kBiasGradientF16,
+  kBiasGradientUnwritten,
   kCount
 };
 
@@ -103,6 +113,15 @@ constexpr Description kDescriptions[] = {
     {"backward_nan_ds_zero", "a NaN in ds becomes 0"},
     {"backward_low_rows_lost", "a row whose lse is below -10,000 counts as one that sees no key"},
     {"backward_logits_cut", "logits below -10,000 are cut to it"},
+    {"backward_dbias_scaled", "dbias is multiplied by softmax_scale"},
+    {"backward_dbias_sloped", "dbias has the softcap's factor 1 - tanh^2"},
+    {"backward_dbias_of_do_v", "dbias is p do.v, without - delta"},
+    {"backward_dbias_of_last_sequence", "dbias is that of the last sequence, not a sum"},
+    {"backward_dbias_of_last_head", "dbias is that of the last head, not a sum"},
+    {"backward_dbias_of_last_query", "dbias is that of the last query, not a sum"},
+    {"backward_dbias_key_tail", "dbias of keys beyond a multiple of 16 is 0"},
+    {"backward_dbias_f16", "sums dbias in f16, undeclared"},
+    {"backward_dbias_unwritten", "dbias is not written where no pair is seen"},
 };
 constexpr size_t kBugs = sizeof kDescriptions / sizeof *kDescriptions;
 static_assert(kBugs == static_cast<size_t>(Bug::kCount));
@@ -110,7 +129,8 @@ static_assert(kBugs == static_cast<size_t>(Bug::kCount));
 constexpr int64_t kTile = 16;
 constexpr float kDeltaFactor = 1.000001f, kMostValue = 8, kMostGradient = 10, kMostDs = 12,
                 kSmallRow = 1e-4f, kLow = -10000;
-constexpr float kHidden = -std::numeric_limits<float>::infinity();
+constexpr float kHidden = -std::numeric_limits<float>::infinity(),
+                kUnwritten = std::numeric_limits<float>::quiet_NaN();
 
 class Gradients {
  public:
@@ -119,12 +139,28 @@ class Gradients {
         a_(problem, data),
         threads_(problem.threads),
         dk_(memory),
-        dv_(memory + a_.p.num_kv_heads * a_.p.seq_len_kv * a_.p.head_dim) {}
+        dv_(memory + a_.p.num_kv_heads * a_.p.seq_len_kv * a_.p.head_dim),
+        dbias_(dv_ + a_.p.num_kv_heads * a_.p.seq_len_kv * a_.p.head_dim_v),
+        of_bias_(problem.tensor[ATTEST_DBIAS]) {}
+
+  /// Elements of a dense DBIAS; 0: there is none.
+  static int64_t elements(const attest_tensor& of_bias) {
+    int64_t count = of_bias.rank > 0 ? 1 : 0;
+    for (int32_t axis = 0; axis < of_bias.rank; ++axis) count *= of_bias.dim[axis];
+    return count;
+  }
 
   void run() const {
+    const int64_t of_bias = elements(of_bias_);
+    std::fill_n(dbias_, of_bias, is(Bug::kBiasGradientUnwritten) ? kUnwritten : 0);
     for (int64_t b = 0; b < a_.p.batch; ++b)
-#pragma omp parallel for num_threads(threads_) schedule(static)
+#pragma omp parallel for num_threads(of_bias > 0 ? 1 : threads_) schedule(static)
       for (int64_t kv_head = 0; kv_head < a_.p.num_kv_heads; ++kv_head) add_head(b, kv_head);
+    const int64_t* const dim = of_bias_.dim;
+    for (int64_t n = 0; n < of_bias; ++n)
+      if (!is(Bug::kBiasGradientUnwritten) || !std::isnan(dbias_[n]))
+        a_.d_bias(n / (dim[1] * dim[2] * dim[3]), n / (dim[2] * dim[3]) % dim[1],
+                  n / dim[3] % dim[2], n % dim[3]) = dbias_[n];
   }
 
  private:
@@ -217,6 +253,25 @@ class Gradients {
            ((is(Bug::kThirdSequence) && b >= 2) || (is(Bug::kFourthHead) && kv_head >= 3));
   }
 
+  /// Adds what a pair adds to DBIAS: p times do.v - delta.
+  void add_to_bias(int64_t b, int64_t h, int64_t i, int64_t j, float weight, float gradient,
+                   float delta, float slope) const {
+    const attest_softmax_params& p = a_.p;
+    const int64_t* const dim = of_bias_.dim;
+    if ((is(Bug::kBiasGradientOfLastSequence) && dim[0] == 1 && b + 1 < p.batch) ||
+        (is(Bug::kBiasGradientOfLastHead) && dim[1] == 1 && h + 1 < p.num_heads) ||
+        (is(Bug::kBiasGradientOfLastQuery) && dim[2] == 1 && i + 1 < p.seq_len_q) ||
+        (is(Bug::kBiasGradientKeyTail) && j >= p.seq_len_kv / kTile * kTile))
+      return;
+    float term = weight * (is(Bug::kBiasGradientOfDoV) ? gradient : gradient - delta);
+    if (is(Bug::kBiasGradientScaled)) term *= p.softmax_scale;
+    if (is(Bug::kBiasGradientSloped)) term *= slope;
+    float& sum =
+        dbias_[((b % dim[0] * dim[1] + h % dim[1]) * dim[2] + i % dim[2]) * dim[3] + j % dim[3]];
+    sum = is(Bug::kBiasGradientUnwritten) && std::isnan(sum) ? term : sum + term;
+    if (is(Bug::kBiasGradientF16)) sum = mutants::rounded(sum, 11);
+  }
+
   /// Whether the row's pairs are left out.
   bool loses_row(int64_t b, int64_t h, int64_t i) const {
     if (is(Bug::kLowRowsLost) && a_.lse(b, h, i) < kLow) return true;
@@ -262,6 +317,8 @@ class Gradients {
       if (is(Bug::kNanWeightLost) && !(weight > 0)) continue;
       float ds =
           logit == kHidden ? 0 * gradient : edited(slope_of(dot) * weight * (gradient - of_row));
+      if (a_.d_bias && logit != kHidden)
+        add_to_bias(b, h, i, j, weight, gradient, of_row, slope_of(dot));
       if (is(Bug::kProductF16))
         weight = mutants::rounded(weight, 11), ds = mutants::rounded(ds, 11);
       if (is(Bug::kDvUnnormalised)) weight = std::exp(seen);
@@ -290,6 +347,8 @@ class Gradients {
   const attest::Softmax<Any> a_;
   const int threads_;
   float *dk_, *dv_;  // [num_kv_heads, seq_len_kv, head_dim], [num_kv_heads, seq_len_kv, head_dim_v]
+  float* dbias_;     // as DBIAS, dense
+  const attest_tensor& of_bias_;
 };
 
 template <size_t kIndex>
@@ -304,13 +363,14 @@ struct Backward {
                   ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL | ATTEST_WITH_BIAS | ATTEST_WITH_MASK |
                   ATTEST_WITH_SOFTCAP | ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS |
                   ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_GLOBAL | ATTEST_WITH_SEQ_LENS |
-                  ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED};
+                  ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED | ATTEST_WITH_DBIAS};
   const attest_problem& problem;
 
   static const char* query(const attest_problem& problem, attest_support& support) {
     const auto& p = attest::params<attest_softmax_params>(problem);
-    support.workspace_bytes = sizeof(float) * static_cast<uint64_t>(p.num_kv_heads * p.seq_len_kv) *
-                              static_cast<uint64_t>(p.head_dim + p.head_dim_v);
+    const int64_t floats = p.num_kv_heads * p.seq_len_kv * (p.head_dim + p.head_dim_v) +
+                           Gradients::elements(problem.tensor[ATTEST_DBIAS]);
+    support.workspace_bytes = sizeof(float) * static_cast<uint64_t>(floats);
     return nullptr;
   }
   template <class T>

@@ -125,6 +125,7 @@ double worst_gradient(const Trial& trial) {
     });
   };
   check(ATTEST_DQ, expected.dq), check(ATTEST_DK, expected.dk), check(ATTEST_DV, expected.dv);
+  if (trial.tensor[ATTEST_DBIAS]) check(ATTEST_DBIAS, expected.dbias);
   return worst;
 }
 

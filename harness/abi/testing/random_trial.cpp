@@ -255,7 +255,12 @@ class Maker {
       return std::vector<int64_t>{or_one(p.batch), or_one(p.num_heads), or_one(p.seq_len_q),
                                   or_one(p.seq_len_kv)};
     };
-    if (with(ATTEST_WITH_BIAS, 20)) t.tensor[ATTEST_BIAS] = make(dtype(), dims());
+    if (with(ATTEST_WITH_BIAS, 20)) {
+      const std::vector<int64_t> of_bias = dims();
+      t.tensor[ATTEST_BIAS] = make(dtype(), of_bias);
+      if (t.problem().operation == ATTEST_SOFTMAX_BACKWARD && with(ATTEST_WITH_DBIAS, 60))
+        t.tensor[ATTEST_DBIAS] = make(dtype(), of_bias);
+    }
     if (with(ATTEST_WITH_MASK, 20)) t.tensor[ATTEST_MASK] = make(ATTEST_BOOL, dims());
     if (with(ATTEST_WITH_BLOCK_MASK, 20)) {
       p.block_q = upto(p.seq_len_q + 2), p.block_kv = upto(p.seq_len_kv + 2);
@@ -282,7 +287,7 @@ class Maker {
     for (const int role : {ATTEST_MASK, ATTEST_BLOCK_MASK})
       if (Tensor& mask = t.tensor[role])
         mask.each([&](const auto& index) { mask.set(index, chance(70)); });
-    for (const int role : {ATTEST_O, ATTEST_LSE, ATTEST_DQ, ATTEST_DK, ATTEST_DV})
+    for (const int role : {ATTEST_O, ATTEST_LSE, ATTEST_DQ, ATTEST_DK, ATTEST_DV, ATTEST_DBIAS})
       if (Tensor& x = t.tensor[role])
         x.each([&](const auto& index) { x.set(index, std::nan("")); });
   }

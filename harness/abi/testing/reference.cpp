@@ -395,6 +395,12 @@ Gradients differentiate(const Trial& trial) {
        {std::pair{&made.dq, queries * p.head_dim}, std::pair{&made.dk, keys * p.head_dim},
         std::pair{&made.dv, keys * p.head_dim_v}})
     gradient->value.resize(size_t(elements)), gradient->magnitude.resize(size_t(elements));
+  const Tensor& dbias = trial.tensor[ATTEST_DBIAS];
+  const auto* const of_bias = dbias.spec.dim;
+  if (dbias) {
+    const auto elements = size_t(of_bias[0] * of_bias[1] * of_bias[2] * of_bias[3]);
+    made.dbias.value.resize(elements), made.dbias.magnitude.resize(elements);
+  }
   const auto scale = double(p.softmax_scale);
   for (int64_t row = 0; row < queries; ++row) {
     const int64_t b = row / (p.num_heads * p.seq_len_q), h = row / p.seq_len_q % p.num_heads,
@@ -412,8 +418,16 @@ Gradients differentiate(const Trial& trial) {
       if (p.softcap > 0)
         slope -= std::pow(std::tanh(scaled_score(trial, b, h, i, j) / double(p.softcap)), 2);
       made.largest = std::max({made.largest, std::fabs(of_pair), std::fabs(of_row)});
-      const double ds = scale * slope * weight * (gradient.sum - delta.sum),
-                   magnitude = scale * weight * (gradient.magnitude + delta.magnitude);
+      const double unscaled = weight * (gradient.sum - delta.sum),
+                   largest = weight * (gradient.magnitude + delta.magnitude),
+                   ds = scale * slope * unscaled, magnitude = scale * largest;
+      if (dbias) {
+        const auto place = [&](int axis, int64_t at) { return of_bias[axis] == 1 ? 0 : at; };
+        const auto at = size_t(
+            ((place(0, b) * of_bias[1] + place(1, h)) * of_bias[2] + place(2, i)) * of_bias[3] +
+            place(3, j));
+        made.dbias.value[at] += unscaled, made.dbias.magnitude[at] += largest;
+      }
       add_row(made.dq, row, ds, magnitude, k, key);
       add_row(made.dk, key_row, ds, magnitude, q, query);
       add_row(made.dv, key_row, weight, weight, d_o, query);

@@ -59,7 +59,7 @@ std::vector<TermCase> term_cases() {
   // see a key.
   const auto dominated = [](double low) {
     return Made{
-        .shape = {.seq_len_q = 200, .window_left = 3, .window_right = 0, .bias = {1, 1, 1, 200}},
+        .shape = {.seq_len_q = 200, .window_left = 3, .window_right = 0, .bias = {1, 1, 200, 200}},
         .is_flat = true,
         .d_o = near_one,
         .bias = [low](int64_t, int64_t j, double) { return j % 2 ? low : 0; }};
@@ -126,6 +126,17 @@ std::vector<TermCase> term_cases() {
         .q = [](int64_t, int64_t, double x) { return 20 + x; },
         .k = [](int64_t, int64_t, double x) { return 20 + x; },
         .d_o = near_one}},
+      {T::kSharedBias,
+       "shared_bias",
+       "whole scores and one bias of 8.03 in bf16",
+       {.score = ATTEST_BF16},
+       0,
+       ATTEST_DV,
+       {.shape = {.seq_len_q = 200, .seq_len_kv = 100, .softmax_scale = 1, .bias = {1, 1, 1, 100}},
+        .q = [](int64_t i, int64_t c, double x) { return c == 0 ? double(i % 4) : x; },
+        .k = [](int64_t, int64_t c, double) { return c == 0 ? 1.0 : 0.0; },
+        .d_o = near_one,
+        .bias = [](int64_t, int64_t, double) { return 8.03; }}},
       {T::kDot,
        "dot",
        "do.v in bf16, delta is 0",
@@ -162,7 +173,7 @@ std::vector<TermCase> term_cases() {
        {},
        1,
        ATTEST_DQ,
-       {.shape = {.seq_len_q = 120, .head_dim_v = 1, .window_right = 1, .bias = {1, 1, 1, 120}},
+       {.shape = {.seq_len_q = 120, .head_dim_v = 1, .window_right = 1, .bias = {1, 1, 120, 120}},
         .is_flat = true,
         .k = [](int64_t j, int64_t, double x) { return (j % 2 ? 1 : -1) * (1 + 0.1 * x); },
         .v = [](int64_t j, int64_t, double) { return j % 2 ? 1.0 : -1.0; },

@@ -321,6 +321,11 @@ class BackwardMaker : Maker {
     softmax_backward_operation().complete(problem);
     place(problem);
     finish_problem(problem);
+    if (const TensorSpec& bias = problem.tensor[ATTEST_BIAS];
+        bias.dim[3] == p.seq_len_kv && d_.chance(60)) {
+      problem.tensor[ATTEST_DBIAS] = dense_tensor(d_.any(dtypes_), ATTEST_WRITE, dims(bias));
+      finish_problem(problem);
+    }
     return problem;
   }
 };

@@ -16,7 +16,8 @@ namespace attest::testing {
 namespace {
 
 /// Where a bug is one: in a band of grouped heads, under a mask or a bias of pairs, a softcap,
-/// slopes, sinks, a block mask, with global tokens or lengths.
+/// slopes, sinks, a block mask, with global tokens or lengths, with the gradient of a bias that all
+/// queries share.
 constexpr const char *kBand = "num_heads=4 num_kv_heads=2 head_dim=24 causal=bottom_right",
                      *kMask = "num_heads=2 head_dim=24 mask",
                      *kBias = "num_heads=2 head_dim=24 bias",
@@ -27,12 +28,14 @@ constexpr const char *kBand = "num_heads=4 num_kv_heads=2 head_dim=24 causal=bot
                      *kGlobal =
                          "num_heads=2 head_dim=24 window_left=7 window_right=3 "
                          "global_tokens=3",
-                     *kLengths = "batch=3 num_heads=2 head_dim=24 seq_lens_kv";
+                     *kLengths = "batch=3 num_heads=2 head_dim=24 seq_lens_kv",
+                     *kBiasGradient = "batch=2 num_heads=2 head_dim=24 softcap=2";
 
 const char* features_of(const std::string& bug) {
   if (bug == "backward_bias_of_next_key" || bug == "backward_low_rows_lost" ||
       bug == "backward_logits_cut")
     return kBias;
+  if (bug.starts_with("backward_dbias_")) return kBiasGradient;
   if (bug.starts_with("backward_cap_")) return kSoftcap;
   if (bug == "backward_sink_divided_out") return kSinks;
   if (bug == "backward_blocks_of_next_key") return kBlocks;
@@ -71,11 +74,13 @@ void try_bugs(const std::string& dtype, int queries, int keys) {
   core::Rates rates;
   int caught = 0, healthy = 0;
   for (const char* features :
-       {kBand, kMask, kBias, kSoftcap, kAlibi, kSinks, kBlocks, kGlobal, kLengths}) {
+       {kBand, kMask, kBias, kSoftcap, kAlibi, kSinks, kBlocks, kGlobal, kLengths, kBiasGradient}) {
     const int rows = features == kGlobal ? keys : queries;
+    const std::string bias =
+        features == kBiasGradient ? " bias=[1,1,1," + std::to_string(keys) + "] dbias" : "";
     const core::Problem problem = core::parse_problem(
         "softmax_backward dtype=" + dtype + " seq_len_q=" + std::to_string(rows) +
-        " seq_len_kv=" + std::to_string(keys) + " " + features);
+        " seq_len_kv=" + std::to_string(keys) + " " + features + bias);
     core::CaseRunner runner(problem, core::print_problem(problem), {"", "case", "random", ""},
                             nullptr, options, rates);
     for (const core::Implementation& one : plugin.implementations()) {
@@ -91,8 +96,8 @@ void try_bugs(const std::string& dtype, int queries, int keys) {
       ++(is_healthy ? healthy : caught);
     }
   }
-  EXPECT_EQ(healthy, 9);
-  EXPECT_EQ(caught, dtype == "f32" ? 35 : 32);
+  EXPECT_EQ(healthy, 10);
+  EXPECT_EQ(caught, dtype == "f32" ? 44 : 40);
 }
 
 TEST(BackwardBugs, NeverPassAt61Keys) {

@@ -35,8 +35,8 @@ constexpr Role kBackwardRoles[] = {
     {ATTEST_BLOCK_MASK, "block_mask", ATTEST_READ, false, ATTEST_BOOL},
     {ATTEST_SEQ_LENS_Q, "seq_lens_q", ATTEST_READ, false, ATTEST_I32},
     {ATTEST_SEQ_LENS_KV, "seq_lens_kv", ATTEST_READ, false, ATTEST_I32},
+    {ATTEST_DBIAS, "dbias", ATTEST_WRITE, false, ATTEST_NONE},  // below BIAS, whose dims it has
     // attest.h has all that follow, too; check() refuses them.
-    {ATTEST_DBIAS, "dbias", ATTEST_WRITE, false, ATTEST_NONE},
     {ATTEST_CU_SEQLENS_Q, "cu_seqlens_q", ATTEST_READ, false, ATTEST_I32},
     {ATTEST_CU_SEQLENS_KV, "cu_seqlens_kv", ATTEST_READ, false, ATTEST_I32},
     {ATTEST_PAGE_TABLE, "page_table", ATTEST_READ, false, ATTEST_I32},
@@ -46,7 +46,7 @@ constexpr Role kBackwardRoles[] = {
 
 /// The roles that check() refuses.
 std::span<const Role> not_judged_roles() {
-  const auto* first = std::ranges::find(kBackwardRoles, ATTEST_DBIAS, &Role::index);
+  const auto* first = std::ranges::find(kBackwardRoles, ATTEST_CU_SEQLENS_Q, &Role::index);
   return {first, std::end(kBackwardRoles)};
 }
 
@@ -67,6 +67,15 @@ void refuse_if(bool asked, std::string_view field) {
     throw Error(fmt::format("{}: softmax_backward with it is not judged yet; leave it out", field));
 }
 
+void check_bias_gradient(const Problem& problem) {
+  if (!problem.has(ATTEST_DBIAS)) return;
+  if (!problem.has(ATTEST_BIAS)) throw Error("dbias: the problem has no bias; add one");
+  if (problem.tensor[ATTEST_BIAS].dim[3] != problem.as<BackwardParams>().seq_len_kv)
+    throw Error(
+        "dbias: that of a bias that all keys share is not judged yet; give the bias a number for "
+        "each key, or leave dbias out");
+}
+
 class SoftmaxBackwardOperation final : public Operation {
  public:
   int32_t number() const override { return ATTEST_SOFTMAX_BACKWARD; }
@@ -78,10 +87,14 @@ class SoftmaxBackwardOperation final : public Operation {
 
   void complete(Problem& problem) const override { softmax_operation().complete(problem); }
   std::vector<int64_t> dims(const Problem& problem, int32_t role) const override {
+    if (role == ATTEST_DBIAS && problem.has(ATTEST_BIAS)) {
+      const std::span<const int64_t> of_bias = core::dims(problem.tensor[ATTEST_BIAS]);
+      return {of_bias.begin(), of_bias.end()};
+    }
     return softmax_operation().dims(problem, shape_of(role));
   }
   bool may_broadcast(int32_t role, int axis) const override {
-    return softmax_operation().may_broadcast(shape_of(role), axis);
+    return role != ATTEST_DBIAS && softmax_operation().may_broadcast(shape_of(role), axis);
   }
   std::string dim_name(int32_t role, int axis) const override {
     const bool of_keys = role == ATTEST_DK || role == ATTEST_DV;
@@ -99,6 +112,7 @@ class SoftmaxBackwardOperation final : public Operation {
     refuse_if(p.descale_block_q != 0, "descale_block_q");
     refuse_if(p.descale_block_kv != 0, "descale_block_kv");
     softmax_operation().check(problem);
+    check_bias_gradient(problem);
     for (const Role& role : roles())
       if (problem.tensor[size_t(role.index)].dtype == ATTEST_F64)
         throw Error(fmt::format(
@@ -107,7 +121,8 @@ class SoftmaxBackwardOperation final : public Operation {
 
   // LSE is an input, which needs no bit.
   uint64_t features(const Problem& problem) const override {
-    return softmax_operation().features(problem) & ~uint64_t{ATTEST_WITH_LSE};
+    return (softmax_operation().features(problem) & ~uint64_t{ATTEST_WITH_LSE}) |
+           (problem.has(ATTEST_DBIAS) ? uint64_t{ATTEST_WITH_DBIAS} : 0);
   }
   std::string_view own_feature(int n) const override {
     return n == 0 ? "DBIAS" : std::string_view();

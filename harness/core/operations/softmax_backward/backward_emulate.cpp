@@ -37,11 +37,12 @@ class BackwardEmulator {
       load(head / p_.num_kv_heads, head % p_.num_kv_heads);
       key_row(number % p_.seq_len_kv, sink, number);
     }
+    if (number < row_count(problem_.tensor[ATTEST_DBIAS], 3)) bias_row(number, sink);
   }
 
  private:
   struct Weights {
-    double p, ds;
+    double p, ds, unbent;  // unbent: ds without the slope
   };
   struct Addend {
     double weight;
@@ -138,9 +139,9 @@ class BackwardEmulator {
                               (1 + (backwards_ ? -a_.exp_error : a_.exp_error)),
                           a_.probability);
     const double gradient = kept(dot(rows_.d_o(at), rows_.v(j), p_.head_dim_v), a_.score);
-    double ds = narrowed(p * narrowed(gradient - known.delta, a_.score), a_.score);
-    if (p_.softcap > 0) ds = narrowed(ds * logit.slope, a_.score);
-    return {kept(p, a_.product), kept(ds, a_.product)};
+    const double unbent = narrowed(p * narrowed(gradient - known.delta, a_.score), a_.score),
+                 ds = p_.softcap > 0 ? narrowed(unbent * logit.slope, a_.score) : unbent;
+    return {kept(p, a_.product), kept(ds, a_.product), kept(unbent, a_.product)};
   }
 
   // No chain of additions is longer than declared.
@@ -202,6 +203,38 @@ class BackwardEmulator {
                   problem_.tensor[ATTEST_DK].dtype));
     sink(ATTEST_DV, number,
          gradient(std::move(of_v), p_.head_dim_v, 1, problem_.tensor[ATTEST_DV].dtype));
+  }
+
+  void bias_row(int64_t number, const EmulationSink& sink) {
+    const TensorSpec& spec = problem_.tensor[ATTEST_DBIAS];
+    const Interval of_all[] = {{0, p_.batch}, {0, p_.num_heads}, {0, p_.seq_len_q}};
+    const int64_t at[] = {number / (spec.dim[1] * spec.dim[2]), number / spec.dim[2] % spec.dim[1],
+                          number % spec.dim[2]};
+    // Along each dim: the one place, or all that share it.
+    Interval along[3];
+    double pairs = double(p_.seq_len_kv);
+    for (size_t axis = 0; axis < 3; ++axis) {
+      along[axis] =
+          spec.dim[axis] == of_all[axis].size() ? Interval{at[axis], at[axis] + 1} : of_all[axis];
+      pairs *= double(along[axis].size());
+    }
+    if (pairs > kMostPairs) return;
+    const double one = 1;
+    std::vector<std::vector<Addend>> addends(size_t(p_.seq_len_kv));
+    for (int64_t b = along[0].begin; b < along[0].end; ++b)
+      for (int64_t h = along[1].begin; h < along[1].end; ++h) {
+        load(b, h / rows_.group());
+        for (int64_t i = along[2].begin; i < along[2].end; ++i)
+          for (int64_t j = 0; j < p_.seq_len_kv; ++j) {
+            const Query query{h % rows_.group(), i};
+            if (const double term = rows_.pair_term(query, j); term != kHidden)
+              addends[size_t(j)].push_back({weights(query, j, term).unbent, &one});
+          }
+      }
+    std::vector<double> row;
+    for (std::vector<Addend>& of_key : addends)
+      row.push_back(gradient(std::move(of_key), 1, 1, spec.dtype)[0]);
+    sink(ATTEST_DBIAS, number, row);
   }
 
   const Problem& problem_;

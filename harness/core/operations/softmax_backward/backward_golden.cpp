@@ -10,6 +10,7 @@
 #include "core/operations/row_sample.hpp"
 #include "core/operations/softmax_backward/backward.hpp"
 #include "core/operations/softmax_backward/backward_rows.hpp"
+#include "core/operations/softmax_backward/bias_gradient.hpp"
 #include "core/tensor/random.hpp"
 
 namespace attest::core::backward {
@@ -19,7 +20,7 @@ namespace {
 constexpr double kMostWork = 1e8;
 constexpr int64_t kLeastRows = 16;  // of each head
 constexpr int64_t kTaskRows = 8, kSweptRows = 256;
-constexpr uint64_t kQuerySeed = 0x6471, kKeySeed = 0x646b;
+constexpr uint64_t kQuerySeed = 0x6471, kKeySeed = 0x646b, kBiasSeed = 0x6462;
 
 /// The rows 0 .. count - 1 that are not in the list, which is ascending.
 std::vector<int64_t> all_but(const std::vector<int64_t>& listed, int64_t count) {
@@ -33,17 +34,10 @@ std::vector<int64_t> all_but(const std::vector<int64_t>& listed, int64_t count) 
   return rows;
 }
 
-double norm(const double* row, int64_t width) {
-  double squares = 0;
-  for (int64_t c = 0; c < width; ++c) squares += row[c] * row[c];
-  return std::sqrt(squares);
-}
-
 /// Bounds of the rows of one key head and of the query heads that read it. A probability is at most
 /// 1. Hidden NaN do not count; a query that sees one has a lse or a delta of NaN, and so have the
 /// bounds that it belongs to, which then accept whatever was written.
 struct Bounds {
-  double largest_v = 0;        // norm of a row of V
   std::vector<double> k;       // [head_dim]: the largest |k|
   std::vector<double> slope;   // by query: the largest |do.v - delta|
   std::vector<double> dk, dv;  // [head_dim], [head_dim_v]: sums over the queries
@@ -83,12 +77,19 @@ class BackwardGolden final : public Golden {
         if (keys_ < p_.seq_len_kv)
           sweep_keys(rows, bounds, kv_head, all_but(keys, p_.seq_len_kv), sink);
       }
+    if (!problem_.has(ATTEST_DBIAS)) return;
+    const TensorSpec& spec = problem_.tensor[ATTEST_DBIAS];
+    for (int64_t b = 0; b < spec.dim[0]; ++b)
+      for (int64_t h = 0; h < spec.dim[1]; ++h) expect_bias(errors, b, h, sink);
   }
 
   int64_t distinct_rows() const override { return std::min(distinct_queries_, distinct_keys_); }
   // Gradients of keys share the errors of delta and of the lse of each query.
   int64_t independent_rows(const Arithmetic&, int32_t role) const override {
-    return role == ATTEST_DQ ? distinct_queries_ : std::min(distinct_queries_, distinct_keys_);
+    if (role == ATTEST_DQ) return distinct_queries_;
+    if (role == ATTEST_DBIAS)
+      return std::min(distinct_queries_, row_count(problem_.tensor[ATTEST_DBIAS], 3));
+    return std::min(distinct_queries_, distinct_keys_);
   }
   std::string method() const override {
     if (queries_ == p_.seq_len_q && keys_ == p_.seq_len_kv) return "float64, all rows";
@@ -150,18 +151,19 @@ class BackwardGolden final : public Golden {
       geometry.add_pair_terms(rows.sequence(), rows.query_head(at.h), at.i, keys,
                               terms.data() + keys.begin);
     sum.clear();
+    const double delta_variance = rows.delta_variance(errors, at);
     const GroupedOrder& order = rows.key_order();
     for (size_t n = 0; n < order.place.size(); ++n) {
       const int64_t j = order.place[n];
       const std::optional<Pair> pair = rows.pair(errors, at, j, terms[size_t(j)]);
       if (pair)
-        sum.add(errors.of_gradient(*pair, 0, 0, false), rows.k(j), order.is_alone[n],
+        sum.add(errors.of_gradient(*pair, delta_variance, 0, false), rows.k(j), order.is_alone[n],
                 order.ends[n]);
       else if (order.ends[n])
         sum.end_group();
     }
     sum.finish(errors.arithmetic, problem_.tensor[ATTEST_DQ].dtype, double(p_.softmax_scale),
-               rows.delta_variance(errors, at), errors.lse(rows.lse(at)), value, sigma);
+               delta_variance, errors.lse(rows.lse(at)), value, sigma);
   }
 
   void expect_keys(const HeadRows& rows, const PairErrors& errors, int64_t kv_head,
@@ -220,28 +222,63 @@ class BackwardGolden final : public Golden {
     }
   }
 
+  // One slice. A row that all queries share is always judged.
+  void expect_bias(const PairErrors& errors, int64_t b, int64_t h, const Sink& sink) const {
+    const TensorSpec& spec = problem_.tensor[ATTEST_DBIAS];
+    const int64_t head = b * spec.dim[1] + h, count = spec.dim[2], first = head * count;
+    const std::vector<int64_t> judged =
+        sample_places(count, std::min(queries_, count), 0, random_bits(kBiasSeed, uint64_t(head)));
+    const BiasSlice slice(problem_, tensors_, b, h);
+    const auto width = size_t(spec.dim[3]);
+    std::vector<double> value(size_t(kTaskRows) * width), sigma(value);
+    for (size_t begin = 0; begin < judged.size(); begin += size_t(kTaskRows)) {
+      const size_t end = std::min(begin + size_t(kTaskRows), judged.size());
+      std::vector<int64_t> numbers;
+      for (size_t n = begin; n < end; ++n) numbers.push_back(first + judged[n]);
+#pragma omp parallel
+      {
+        GradientSum sum(1);
+#pragma omp for collapse(2) schedule(dynamic, 16)
+        for (size_t n = begin; n < end; ++n)
+          for (size_t j = 0; j < width; ++j) {
+            const size_t at = (n - begin) * width + j;
+            slice.element(errors, judged[n], int64_t(j), sum, &value[at], &sigma[at]);
+          }
+      }
+      sink({.role = ATTEST_DBIAS,
+            .leading = 3,
+            .width = spec.dim[3],
+            .rows = numbers,
+            .value = value.data(),
+            .sigma = sigma.data()});
+    }
+    const std::vector<int64_t> others = all_but(judged, count);
+    if (!others.empty())
+      sweep(
+          ATTEST_DBIAS, first, others, spec.dim[3],
+          [&](int64_t i, size_t) { return slice.bound(i); }, sink);
+  }
+
   Bounds bounds_of(const HeadRows& rows) const {
     Bounds bounds{.k = std::vector<double>(size_t(p_.head_dim)),
                   .slope = std::vector<double>(size_t(rows.group() * p_.seq_len_q)),
                   .dk = std::vector<double>(size_t(p_.head_dim)),
                   .dv = std::vector<double>(size_t(p_.head_dim_v))};
-    for (int64_t j = 0; j < p_.seq_len_kv; ++j) {
-      bounds.largest_v = std::max(bounds.largest_v, norm(rows.v(j), p_.head_dim_v));
+    for (int64_t j = 0; j < p_.seq_len_kv; ++j)
       for (size_t c = 0; c < bounds.k.size(); ++c)
         bounds.k[c] = std::max(bounds.k[c], std::fabs(rows.k(j)[c]));
-    }
+    const double largest_v = rows.largest_v();
     for (int64_t h = 0; h < rows.group(); ++h)
       for (int64_t i = 0; i < p_.seq_len_q; ++i) {
         const Query at{h, i};
         if (rows.lse(at) == kHidden) continue;  // it sees no key
-        const double slope =
-            std::isnan(rows.lse(at))
-                ? rows.lse(at)
-                : norm(rows.d_o(at), p_.head_dim_v) * bounds.largest_v + std::fabs(rows.delta(at));
+        const double slope = rows.gradient_bound(at, largest_v);
         bounds.slope[size_t(h * p_.seq_len_q + i)] = slope;
         for (size_t c = 0; c < bounds.dk.size(); ++c)
           bounds.dk[c] += slope * std::fabs(rows.q(at)[c]);
-        for (size_t c = 0; c < bounds.dv.size(); ++c) bounds.dv[c] += std::fabs(rows.d_o(at)[c]);
+        const double p = std::isnan(slope) ? slope : 1;
+        for (size_t c = 0; c < bounds.dv.size(); ++c)
+          bounds.dv[c] += p * std::fabs(rows.d_o(at)[c]);
       }
     return bounds;
   }

@@ -87,14 +87,23 @@ class BackwardRowSum final : public Relation {
   Tensors inputs_;
 };
 
-/// A bound of the magnitudes of V, dO, dQ, dK and dV.
+/// How many pairs an element of DBIAS sums over; 0: there is no DBIAS.
+double pairs_of_bias(const Problem& problem) {
+  if (!problem.has(ATTEST_DBIAS)) return 0;
+  const auto& p = problem.as<RelationParams>();
+  return double(p.batch) * double(p.num_heads) * double(p.seq_len_q) /
+         double(row_count(problem.tensor[ATTEST_DBIAS], 3));
+}
+
+/// A bound of the magnitudes of V, dO, dQ, dK, dV and DBIAS.
 double largest_gradient(const Problem& problem, const Tensors& inputs) {
   const auto& p = problem.as<RelationParams>();
   const double d_o = largest_value(inputs[ATTEST_DO]), v = largest_value(inputs[ATTEST_V]),
-               slope = std::fabs(double(p.softmax_scale)) * 2 * d_o * v * double(p.head_dim_v),
+               unscaled = 2 * d_o * v * double(p.head_dim_v),
+               slope = std::fabs(double(p.softmax_scale)) * unscaled,
                queries = double(p.seq_len_q * (p.num_heads / p.num_kv_heads));
   return std::max({v, queries * d_o, queries * slope * largest_value(inputs[ATTEST_Q]),
-                   slope * largest_value(inputs[ATTEST_K])});
+                   slope * largest_value(inputs[ATTEST_K]), pairs_of_bias(problem) * unscaled});
 }
 
 }  // namespace
@@ -106,8 +115,8 @@ std::vector<std::unique_ptr<Relation>> relations(const Problem& problem, const T
                             int pair_axis, const std::vector<int64_t>& source) {
     std::vector<Rearrangement> changes;
     for (const int32_t role : roles) changes.push_back({role, -1, 2, source});
-    for (const int32_t role : {ATTEST_MASK, ATTEST_BIAS})
-      if (inputs[size_t(role)] && inputs[size_t(role)].spec.dim[pair_axis] > 1)
+    for (const int32_t role : {ATTEST_MASK, ATTEST_BIAS, ATTEST_DBIAS})
+      if (const TensorSpec& spec = problem.tensor[size_t(role)]; spec.dim[pair_axis] > 1)
         changes.push_back({role, -1, pair_axis, source});
     list.push_back(rearranged(name, problem, inputs, std::move(changes)));
   };
@@ -122,22 +131,27 @@ std::vector<std::unique_ptr<Relation>> relations(const Problem& problem, const T
     permuted("query-permutation", {ATTEST_Q, ATTEST_O, ATTEST_LSE, ATTEST_DO, ATTEST_DQ}, 2,
              shuffled_places(p.seq_len_q, 2));
   }
-  const auto more = [&](std::string_view name, const std::function<void(RelationParams&)>& grow) {
+  // A bias that sequences or heads share has a gradient that grows with their number.
+  const auto more = [&](std::string_view name, size_t axis,
+                        const std::function<void(RelationParams&)>& grow) {
+    if (problem.has(ATTEST_DBIAS) && problem.tensor[ATTEST_DBIAS].dim[axis] == 1) return;
     list.push_back(repeated(name, inputs, resized(problem, [&](Problem& larger) {
                               grow(larger.as<RelationParams>());
                             })));
   };
-  more("batch-repetition",
+  more("batch-repetition", 0,
        [](RelationParams& larger) { larger.batch *= larger.batch == 1 ? 3 : 2; });
-  more("head-repetition",
+  more("head-repetition", 1,
        [](RelationParams& larger) { larger.num_heads *= 2, larger.num_kv_heads *= 2; });
   if (forward_is_cheap(problem) && p.softcap == 0 && !problem.has(ATTEST_SINKS))
     list.push_back(std::make_unique<BackwardRowSum>(problem, inputs));
   const double largest = kValueFactor * largest_gradient(problem, inputs);
   const bool fits = std::ranges::all_of(
-      std::initializer_list<int32_t>{ATTEST_V, ATTEST_O, ATTEST_DO, ATTEST_DQ, ATTEST_DK,
-                                     ATTEST_DV},
-      [&](int32_t role) { return largest < largest_finite(problem.tensor[size_t(role)].dtype); });
+      std::initializer_list<int32_t>{ATTEST_V, ATTEST_O, ATTEST_DO, ATTEST_DQ, ATTEST_DK, ATTEST_DV,
+                                     ATTEST_DBIAS},
+      [&](int32_t role) {
+        return !problem.has(role) || largest < largest_finite(problem.tensor[size_t(role)].dtype);
+      });
   for (const bool of_gradient : {false, true})
     if (fits) list.push_back(std::make_unique<BackwardValueScale>(problem, inputs, of_gradient));
   return list;

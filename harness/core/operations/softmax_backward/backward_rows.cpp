@@ -51,6 +51,12 @@ double smallest_step(const BackwardArithmetic& arithmetic, DType dtype) {
 struct Dot {
   double sum = 0, magnitude = 0;
 };
+double norm(const double* row, int64_t width) {
+  double squares = 0;
+  for (int64_t c = 0; c < width; ++c) squares += row[c] * row[c];
+  return std::sqrt(squares);
+}
+
 Dot dot(const double* x, const double* y, int64_t width) {
   Dot of;
   for (int64_t c = 0; c < width; ++c) {
@@ -61,6 +67,12 @@ Dot dot(const double* x, const double* y, int64_t width) {
   return of;
 }
 
+// Whether pairs of one sum have one bias.
+bool shares_bias(const Problem& problem) {
+  const TensorSpec& bias = problem.tensor[ATTEST_BIAS];
+  return present(bias) && (bias.dim[2] == 1 || bias.dim[3] == 1);
+}
+
 }  // namespace
 
 PairErrors::PairErrors(const Problem& problem, const BackwardArithmetic& declared)
@@ -68,6 +80,7 @@ PairErrors::PairErrors(const Problem& problem, const BackwardArithmetic& declare
       model_(logit_model(problem, declared)),
       width_v_(problem.as<Params>().head_dim_v),
       softcap_(double(problem.as<Params>().softcap)),
+      shares_bias_(shares_bias(problem)),
       u_score_(unit_roundoff(declared.score)),
       eta_score_(smallest_step(declared, declared.score)),
       u_probability_(unit_roundoff(declared.probability)),
@@ -102,10 +115,18 @@ void PairErrors::set_score_errors(const Score& score, double lse, Pair& pair) co
                square = factor(Term::kCap) * 2 * kStep * score.tanh * score.tanh;
   pair.bent = growth * (bend * bend * before + slope * slope * after) + slope * slope * of_p +
               square * square;
+  // What all pairs may have in common counts by its bound, not by its deviation.
+  const double sign = score.tanh < 0 ? -1 : 1;
+  // Scores on a grid, or distances times a slope, differ by whole steps. Beside one bias they are
+  // all rounded alike.
+  pair.alike = shares_bias_ ? sign * factor(Term::kSharedBias) * std::max(u_score_, kStep) *
+                                  std::fabs(score.logit)
+                            : 0;
+  pair.bent_alike = slope * pair.alike;
   if (!model_.is_at_cap(slope)) return;
-  // One number for all rows, so that its bound counts, not its deviation.
-  pair.at_cap = std::copysign(factor(Term::kAtCap) * model_.cap_error, score.tanh);
-  pair.bent_at_cap = bend * pair.at_cap;
+  const double at_cap = sign * factor(Term::kAtCap) * model_.cap_error;
+  pair.alike += at_cap;
+  pair.bent_alike += bend * at_cap;
 }
 
 // exp is not linear where coarse scores, or a large lse, err by much: of three deviations a third
@@ -154,7 +175,7 @@ Addend PairErrors::rounded(double weight, double deviation, const Pair& pair) co
 
 Addend PairErrors::of_probability(const Pair& pair, double lse_variance) const {
   Addend addend = rounded(pair.p, pair.p * std::sqrt(pair.logit), pair);
-  addend.at_cap = pair.p * pair.at_cap;
+  addend.alike = pair.p * pair.alike;
   const double eta = factor(Term::kProbability) * eta_probability_;
   addend.own += pair.p * pair.p * lse_variance + eta * eta;
   return addend;
@@ -163,11 +184,12 @@ Addend PairErrors::of_probability(const Pair& pair, double lse_variance) const {
 Addend PairErrors::of_gradient(const Pair& pair, double delta_variance, double lse_variance,
                                bool own_row) const {
   Addend addend = rounded(pair.ds, pair.unbent * std::sqrt(pair.bent), pair);
-  addend.at_cap = pair.unbent * pair.bent_at_cap;
-  const double p = pair.p * pair.slope;
+  addend.alike = pair.unbent * pair.bent_alike;
+  // Where p may err by as much as itself, so may what do.v and delta err by in its product.
+  const double p = pair.p * pair.slope, of_p = pair.p * pair.p * pair.bent;
   const double slope = pair.p > 0 ? pair.ds / pair.p : 0,
                eta = factor(Term::kProbability) * eta_probability_ * slope;
-  addend.own += p * p * pair.gradient + eta * eta;
+  addend.own += (p * p + of_p) * pair.gradient + of_p * delta_variance + eta * eta;
   if (own_row)
     addend.own += p * p * delta_variance + pair.ds * pair.ds * lse_variance;
   else
@@ -175,18 +197,27 @@ Addend PairErrors::of_gradient(const Pair& pair, double delta_variance, double l
   return addend;
 }
 
+Addend PairErrors::of_bias(const Pair& pair, double delta_variance, double lse_variance) const {
+  Pair unbent = pair;
+  unbent.slope = 1;
+  unbent.ds = pair.unbent;
+  unbent.bent = pair.logit;
+  unbent.bent_alike = pair.alike;
+  return of_gradient(unbent, delta_variance, lse_variance, true);
+}
+
 GradientSum::GradientSum(int64_t width) : width_(size_t(width)) {
   for (auto* row :
-       {&sum_, &variance_, &squares_, &reach_, &group_, &common_, &lost_, &one_way_, &at_cap_})
+       {&sum_, &variance_, &squares_, &reach_, &group_, &common_, &lost_, &one_way_, &alike_})
     row->resize(width_);
 }
 
 void GradientSum::clear() {
   for (auto* row :
-       {&sum_, &variance_, &squares_, &reach_, &group_, &common_, &lost_, &one_way_, &at_cap_})
+       {&sum_, &variance_, &squares_, &reach_, &group_, &common_, &lost_, &one_way_, &alike_})
     std::fill(row->begin(), row->end(), 0.0);
   addends_ = 0;
-  has_lost_ = has_one_way_ = has_common_ = has_at_cap_ = false;
+  has_lost_ = has_one_way_ = has_common_ = has_alike_ = false;
 }
 
 void GradientSum::add(const Addend& addend, const double* row, bool is_alone, bool ends) {
@@ -214,9 +245,9 @@ void GradientSum::add(const Addend& addend, const double* row, bool is_alone, bo
     has_one_way_ = true;
     for (size_t c = 0; c < width_; ++c) one_way_[c] += addend.one_way * std::fabs(row[c]);
   }
-  if (addend.at_cap != 0) {
-    has_at_cap_ = true;
-    for (size_t c = 0; c < width_; ++c) at_cap_[c] += addend.at_cap * row[c];
+  if (addend.alike != 0) {
+    has_alike_ = true;
+    for (size_t c = 0; c < width_; ++c) alike_[c] += addend.alike * row[c];
   }
   if (is_alone) return;
   for (size_t c = 0; c < width_; ++c) group_[c] += equal * row[c];
@@ -245,7 +276,7 @@ void GradientSum::finish(const BackwardArithmetic& arithmetic, DType output, dou
                       chain * small * small + one_way * one_way * reach_[c] * reach_[c];
     if (has_common_) variance += common * common_[c] * common_[c];
     if (has_lost_) variance += lost_[c] * lost_[c];
-    if (has_at_cap_) variance += at_cap_[c] * at_cap_[c];
+    if (has_alike_) variance += alike_[c] * alike_[c];
     if (has_one_way_) variance += one_way_[c] * one_way_[c];
     const double x = value[c] = scale * sum_[c];
     variance = scale * scale * variance + (relative + kStep * kStep) * x * x +
@@ -313,6 +344,19 @@ void HeadRows::load(int64_t b, int64_t kv_head) {
 double HeadRows::delta_variance(const PairErrors& errors, Query at) const {
   const auto n = size_t(row(at));
   return errors.delta(delta_[n], delta_magnitude_[n], rounded_o_[n]);
+}
+
+double HeadRows::largest_v() const {
+  double largest = 0;
+  for (int64_t j = 0; j < p_.seq_len_kv; ++j)
+    largest = std::max(largest, norm(v(j), p_.head_dim_v));
+  return largest;
+}
+
+double HeadRows::gradient_bound(Query at, double largest_v) const {
+  if (lse(at) == kHidden) return 0;
+  if (std::isnan(lse(at))) return lse(at);
+  return norm(d_o(at), p_.head_dim_v) * largest_v + std::fabs(delta(at));
 }
 
 std::optional<Pair> HeadRows::pair(const PairErrors& errors, Query at, int64_t j,

@@ -41,18 +41,19 @@ struct Pair {
   // Variances that equal keys, or equal queries, share: of the logit and so of p, relative; of p
   // times the slope, as a share of p
   double logit = 0, bent = 0;
-  double at_cap = 0, bent_at_cap = 0;  // the same: deviations that all pairs at the softcap share
-  double gradient = 0;                 // variance of do.v
+  // The same: bounds of what all pairs at the softcap, or with one bias, err by alike
+  double alike = 0, bent_alike = 0;
+  double gradient = 0;  // variance of do.v
 };
 
 /// What a sum over pairs adds: `weight` times a row. `shared`: a deviation that equal rows may have
 /// in common, with the sign of the weight, or each for itself, where a bias or an lse differs;
 /// `own`: a variance; `common`: the factor of an error that all pairs of the sum have in common;
-/// `at_cap`: a deviation that all pairs at the softcap have in common;
+/// `alike`: what all pairs at the softcap, or with one bias, may err by alike;
 /// `lost`: the part of the weight that may become 0; `one_way`: a bound of an error that may have
 /// one sign in all pairs. All but `own` are times the row.
 struct Addend {
-  double weight = 0, shared = 0, own = 0, common = 0, lost = 0, one_way = 0, at_cap = 0;
+  double weight = 0, shared = 0, own = 0, common = 0, lost = 0, one_way = 0, alike = 0;
 };
 
 /// The variances that depend on the declared arithmetic.
@@ -60,7 +61,7 @@ class PairErrors {
  public:
   PairErrors(const Problem& problem, const BackwardArithmetic& arithmetic);
 
-  /// Writes Pair::logit, bent, at_cap and bent_at_cap.
+  /// Writes Pair::logit, bent, alike and bent_alike.
   void set_score_errors(const Score& score, double lse, Pair& pair) const;
   /// Of a product of `width` channels whose addends' magnitudes sum to `magnitude`.
   double product(double dot, double magnitude, int64_t width) const;
@@ -70,9 +71,11 @@ class PairErrors {
   double lse(double lse) const;
   Addend of_probability(const Pair& pair, double lse_variance) const;
   /// Of ds. `delta_variance` and `lse_variance` belong to the pair if `own_row`; else all pairs of
-  /// the sum share them, and `common` is the factor of delta's error.
+  /// the sum share them, `common` is the factor of delta's error, and `lse_variance` is not used.
   Addend of_gradient(const Pair& pair, double delta_variance, double lse_variance,
                      bool own_row) const;
+  /// Of the gradient of a bias: of ds without the slope.
+  Addend of_bias(const Pair& pair, double delta_variance, double lse_variance) const;
 
   const BackwardArithmetic arithmetic;
 
@@ -83,6 +86,7 @@ class PairErrors {
   SigmaModel model_;
   int64_t width_v_;
   double softcap_;
+  bool shares_bias_;
   double u_score_, eta_score_, u_probability_, eta_probability_, u_product_, eta_product_;
   double lost_p_, lost_operand_;  // what is smaller becomes 0
 };
@@ -105,9 +109,9 @@ class GradientSum {
  private:
   size_t width_;
   int64_t addends_ = 0;
-  bool has_lost_ = false, has_one_way_ = false, has_common_ = false, has_at_cap_ = false;
+  bool has_lost_ = false, has_one_way_ = false, has_common_ = false, has_alike_ = false;
   // [width_] each
-  std::vector<double> sum_, variance_, squares_, reach_, group_, common_, lost_, one_way_, at_cap_;
+  std::vector<double> sum_, variance_, squares_, reach_, group_, common_, lost_, one_way_, alike_;
 };
 
 /// A query: head `h` of the group that reads the key head, position i.
@@ -135,6 +139,11 @@ class HeadRows {
   double lse(Query at) const { return lse_[size_t(row(at))]; }
   double delta(Query at) const { return delta_[size_t(row(at))]; }
   double delta_variance(const PairErrors& errors, Query at) const;
+  /// The largest norm of a row of V.
+  double largest_v() const;
+  /// A bound of |do.v - delta|, whose keys have norms of `largest_v` at most: 0 where the query
+  /// sees no key, NaN where its lse is NaN.
+  double gradient_bound(Query at, double largest_v) const;
   /// Keys, and queries of all heads of the group (row h * seq_len_q + i), grouped by equality.
   const GroupedOrder& key_order() const { return key_order_; }
   const GroupedOrder& query_order() const { return query_order_; }

@@ -14,6 +14,7 @@ enum class Term {
   kExp,           // the declared error of exp: of one sign, perhaps, in all pairs
   kCap,           // 1 - tanh^2 of a score under a softcap
   kAtCap,         // coarse scores at the softcap share the rounding of the cap
+  kSharedBias,    // pairs with one bias may all round their logits alike
   kDot,           // do.v
   kDelta,         // do.o
   kGivenO,        // O as it is given is rounded; a kernel may know it better

@@ -23,15 +23,16 @@ using Case = testing::BackwardCase;
 using Shape = testing::BackwardShape;
 using Real = long double;
 
-/// Q, K and V of a case in long double, dense, and the sum of dO * O by definition. It shares no
-/// code with the golden.
+/// Q, K, V and BIAS of a case in long double, dense, and the sum of dO * O by definition. It shares
+/// no code with the golden.
 struct Forward {
   const Case& c;
   std::map<int32_t, std::vector<Real>> inputs;
 
   explicit Forward(const Case& of) : c(of) {
-    for (const int32_t role : {ATTEST_Q, ATTEST_K, ATTEST_V}) {
+    for (const int32_t role : {ATTEST_Q, ATTEST_K, ATTEST_V, ATTEST_BIAS}) {
       const Tensor& x = c.tensors[size_t(role)];
+      if (!x) continue;
       for (int64_t n = 0; n < element_count(x.spec); ++n)
         inputs[role].push_back(Real(load(x.data, x.spec.dtype, n)));
     }
@@ -71,6 +72,12 @@ struct Forward {
                 b * stride[0] + h * stride[1] + i * stride[2] + j * stride[3]);
   }
 
+  Real bias(int64_t b, int64_t h, int64_t i, int64_t j) {
+    const int64_t* stride = c.problem.tensor[ATTEST_BIAS].stride;
+    return inputs[ATTEST_BIAS]
+                 [size_t(b * stride[0] + h * stride[1] + i * stride[2] + j * stride[3])];
+  }
+
   /// The sum over the queries of one key head of one sequence, which its inputs alone change.
   Real loss(int64_t b, int64_t kv_head) {
     const auto& p = c.p();
@@ -93,7 +100,7 @@ struct Forward {
           if (p.softcap > 0) score = Real(p.softcap) * std::tanh(score / Real(p.softcap));
           if (c.tensors[ATTEST_ALIBI_SLOPES])
             score -= Real(slope(b, h)) * Real(std::abs(diagonal(b, i) - j));
-          if (c.tensors[ATTEST_BIAS]) score += Real(element(ATTEST_BIAS, b, h, i, j));
+          if (c.tensors[ATTEST_BIAS]) score += bias(b, h, i, j);
           const Real weight = std::exp(score);
           total += weight;
           for (size_t d = 0; d < o.size(); ++d) o[d] += weight * v[d];
@@ -112,18 +119,27 @@ struct Forward {
     const TensorSpec& spec = c.problem.tensor[size_t(role)];
     const int64_t head = index / (spec.dim[2] * spec.dim[3]);
     const int64_t b = head / spec.dim[1],
-                  kv_head = head % spec.dim[1] / (spec.dim[1] / p.num_kv_heads);
+                  kv_head = head % spec.dim[1] * p.num_kv_heads / spec.dim[1];
+    const auto sum = [&] {
+      if (role != ATTEST_BIAS) return loss(b, kv_head);
+      Real all = 0;
+      for (int64_t n = 0; n < p.batch * p.num_kv_heads; ++n)
+        all += loss(n / p.num_kv_heads, n % p.num_kv_heads);
+      return all;
+    };
     Real& x = inputs[role][size_t(index)];
     const Real kept = x, step = 1e-3L;
-    const auto at = [&](Real move) { return x = kept + move, loss(b, kv_head); };
+    const auto at = [&](Real move) { return x = kept + move, sum(); };
     const Real slope = (8 * (at(step) - at(-step)) - (at(2 * step) - at(-2 * step))) / (12 * step);
     x = kept;
     return slope;
   }
 };
 
-constexpr std::pair<int32_t, int32_t> kGradientOf[] = {
-    {ATTEST_DQ, ATTEST_Q}, {ATTEST_DK, ATTEST_K}, {ATTEST_DV, ATTEST_V}};
+constexpr std::pair<int32_t, int32_t> kGradientOf[] = {{ATTEST_DQ, ATTEST_Q},
+                                                       {ATTEST_DK, ATTEST_K},
+                                                       {ATTEST_DV, ATTEST_V},
+                                                       {ATTEST_DBIAS, ATTEST_BIAS}};
 
 const std::vector<Shape> kShapes{
     {.batch = 2, .num_heads = 2, .num_kv_heads = 2, .seq_len_q = 5, .seq_len_kv = 7, .head_dim = 3},
@@ -147,7 +163,8 @@ const std::vector<Shape> kShapes{
      .seq_len_kv = 8,
      .head_dim = 3,
      .bias = {1, 2, 5, 8},
-     .mask = {2, 1, 1, 8}},
+     .mask = {2, 1, 1, 8},
+     .dbias = true},
     {.seq_len_q = 7,
      .seq_len_kv = 4,
      .head_dim = 3,
@@ -161,7 +178,34 @@ const std::vector<Shape> kShapes{
      .head_dim = 3,
      .softmax_scale = 0.9f,
      .softcap = 1.5f,
-     .bias = {1, 1, 6, 8}},
+     .bias = {1, 1, 6, 8},
+     .dbias = true},
+    // a bias of its own for each head, one that all queries of a head share, and one of all heads
+    {.num_heads = 4,
+     .num_kv_heads = 2,
+     .seq_len_q = 5,
+     .seq_len_kv = 7,
+     .head_dim = 3,
+     .window_right = 1,
+     .bias = {1, 4, 5, 7},
+     .dbias = true},
+    {.batch = 2,
+     .num_heads = 4,
+     .num_kv_heads = 2,
+     .seq_len_q = 5,
+     .seq_len_kv = 7,
+     .head_dim = 3,
+     .bias = {2, 4, 1, 7},
+     .dbias = true},
+    {.batch = 2,
+     .num_heads = 2,
+     .num_kv_heads = 1,
+     .seq_len_q = 4,
+     .seq_len_kv = 6,
+     .head_dim = 3,
+     .bias = {1, 1, 1, 6},
+     .dbias = true,
+     .sinks = true},
     {.batch = 2,
      .num_heads = 3,
      .num_kv_heads = 1,
@@ -246,8 +290,10 @@ TEST(BackwardGolden, AgreesWithFiniteDifferences) {
           });
       EXPECT_GT(largest, 0.1);
       EXPECT_LT(widest, 5e-6 * largest) << dtype_name(dtype);
-      for (const auto& [gradient, role] : kGradientOf)
+      for (const auto& [gradient, role] : kGradientOf) {
+        if (!c.problem.has(gradient)) continue;
         EXPECT_EQ(seen[gradient], element_count(c.problem.tensor[size_t(gradient)]));
+      }
     }
 }
 
@@ -306,7 +352,12 @@ TEST(BackwardGolden, MovingAllKeysAlikeLeavesTheGradientOfQ) {
 
 // 700 x 900 pairs of 600 channels are too many for all rows.
 TEST(BackwardGolden, SamplesQueriesAndKeysAndBoundsTheOthers) {
-  const Shape shape{.seq_len_q = 700, .seq_len_kv = 900, .head_dim = 600, .window_right = 0};
+  const Shape shape{.seq_len_q = 700,
+                    .seq_len_kv = 900,
+                    .head_dim = 600,
+                    .window_right = 0,
+                    .bias = {1, 1, 700, 900},
+                    .dbias = true};
   const Case c(shape, ATTEST_F32, {"random", 1});
   const auto golden = softmax_backward_operation().golden(c.problem, {}, c.tensors);
   EXPECT_EQ(golden->method(), "float64, 92 of 700 queries and 119 of 900 keys a head");
@@ -478,11 +529,19 @@ TEST(Backward, RefusesWhatIsNotJudgedYet) {
                     dense_tensor(ATTEST_I32, ATTEST_READ, std::vector<int64_t>{2});
               }),
               HasSubstr("cu_seqlens_q: softmax_backward with it is not judged yet"));
-  EXPECT_THAT(refused([](Problem& problem) {
-                problem.tensor[ATTEST_DBIAS] =
-                    dense_tensor(ATTEST_F32, ATTEST_WRITE, std::vector<int64_t>{1, 1, 8, 8});
-              }),
-              HasSubstr("dbias: softmax_backward with it is not judged yet"));
+  const auto with_bias = [](std::vector<int64_t> dims, std::vector<int64_t> gradient) {
+    return refused([&](Problem& problem) {
+      if (!dims.empty()) problem.tensor[ATTEST_BIAS] = dense_tensor(ATTEST_F32, ATTEST_READ, dims);
+      problem.tensor[ATTEST_DBIAS] = dense_tensor(ATTEST_F32, ATTEST_WRITE, gradient);
+    });
+  };
+  EXPECT_EQ(with_bias({1, 1, 8, 8}, {1, 1, 8, 8}), "");
+  EXPECT_EQ(with_bias({1, 1, 1, 8}, {1, 1, 1, 8}), "");
+  EXPECT_THAT(with_bias({}, {1, 1, 8, 8}), HasSubstr("dbias: the problem has no bias; add one"));
+  EXPECT_THAT(with_bias({1, 1, 1, 8}, {1, 1, 8, 8}),
+              HasSubstr("dbias: dims [1,1,8,8] where [1,1,1,8] is right"));
+  EXPECT_THAT(with_bias({1, 1, 8, 1}, {1, 1, 8, 1}),
+              HasSubstr("dbias: that of a bias that all keys share is not judged yet"));
   EXPECT_THAT(refused([](Problem& problem) {
                 problem.tensor[ATTEST_DO] =
                     dense_tensor(ATTEST_F64, ATTEST_READ, std::vector<int64_t>{1, 1, 8, 4});

@@ -17,8 +17,8 @@ struct BackwardShape {
   std::vector<int64_t> slopes = {};                            // dims of ALIBI_SLOPES; empty: none
   std::vector<int64_t> bias = {}, mask = {}, block_mask = {};  // dims; empty: none
   int64_t block_q = 0, block_kv = 0, global_tokens = 0;
-  bool sinks = false, seq_lens_q = false, seq_lens_kv = false;
-  DType o_dtype = ATTEST_NONE, gradient_dtype = ATTEST_NONE;  // of dQ, dK and dV; as the others
+  bool dbias = false, sinks = false, seq_lens_q = false, seq_lens_kv = false;
+  DType o_dtype = ATTEST_NONE, gradient_dtype = ATTEST_NONE;  // of O, of outputs; as the others
 };
 
 struct BackwardCase {
@@ -59,6 +59,8 @@ struct BackwardCase {
     set(ATTEST_O, s.o_dtype, ATTEST_READ);
     for (const int32_t role : {ATTEST_DQ, ATTEST_DK, ATTEST_DV})
       set(role, s.gradient_dtype, ATTEST_WRITE);
+    if (s.dbias)
+      set(ATTEST_DBIAS, s.gradient_dtype == ATTEST_NONE ? dtype : s.gradient_dtype, ATTEST_WRITE);
     finish_problem(problem);
     for (size_t role = 0; role < ATTEST_ROLES; ++role) {
       memory[role].resize(size_t(extent_bytes(problem.tensor[role])));

@@ -1,0 +1,35 @@
+// The gradient of one slice of a bias: of one sequence and head, or of all that share the slice.
+#pragma once
+#include <deque>
+
+#include "core/operations/softmax_backward/backward_rows.hpp"
+
+namespace attest::core::backward {
+
+class BiasSlice {
+ public:
+  /// Slice (b, h) of DBIAS, [batch|1, num_heads|1, ...]. Reads all heads that have it. Calls
+  /// OpenMP.
+  BiasSlice(const Problem& problem, const Tensors& tensors, int64_t b, int64_t h);
+
+  /// Writes value and sigma of element (i, j). Where all queries share a row, i is 0, and the
+  /// element sums over them. `sum` has width 1.
+  void element(const PairErrors& errors, int64_t i, int64_t j, GradientSum& sum, double* value,
+               double* sigma) const;
+  /// What no element of row i, which queries do not share, is beyond.
+  double bound(int64_t i) const;
+
+ private:
+  struct Head {
+    HeadRows rows;
+    Interval members;  // the query heads of its group that have the slice
+    double largest_v;
+  };
+
+  const Params p_;
+  const DType dtype_;
+  const bool shared_by_queries_;
+  std::deque<Head> heads_;
+};
+
+}  // namespace attest::core::backward
