@@ -566,7 +566,12 @@ std::vector<TermCase> term_cases() {
        "f16 scores of 16 levels, all of which are 1e-4 of a level beside a number of f16",
        in(ATTEST_F16, {{kScore, ATTEST_F16}}),
        [] {
-         Case c = dense({.keys = 4099, .dtype = ATTEST_F16, .lse = true});
+         // With four channels, the fill has no other rows.
+         Case c = dense({.keys = 4099,
+                         .head_dim = 4,
+                         .dtype = ATTEST_F16,
+                         .lse = true,
+                         .softmax_scale = 0.17677669f});
          c.problem.as<Params>().top_k = 2000;
          finish_problem(c.problem);
          softmax_operation().fill(c.problem, {"top_k_levels", 1}, c.tensors, false);
