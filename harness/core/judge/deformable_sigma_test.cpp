@@ -111,6 +111,24 @@ TEST(DeformableSigma, DifferencesPassWhereCoordinatesCrossTheCentreOfAPixel) {
   }
 }
 
+// Locations in bf16 times 136 are multiples of 1/32: where f16 rounds them, they are halfway
+// between two of its numbers, and err by half a unit each.
+TEST(DeformableSigma, CoordinatesOnAGridErrByTheWholeBound) {
+  const DeformableCase c(
+      {.seq_len_q = 1210, .head_dim_v = 18, .num_points = 13, .levels = {{4, 136}}}, ATTEST_BF16,
+      {"random", 5});
+  const DType half = ATTEST_F16;
+  const Judgement judgement = judged(c,
+                                     {.location = half,
+                                      .weight = half,
+                                      .product = half,
+                                      .accumulator = half,
+                                      .output = ATTEST_BF16},
+                                     0);
+  EXPECT_EQ(judgement.outcome.verdict(), Verdict::kPass) << judgement.outcome.reason;
+  EXPECT_LT(judgement.rms_ratio, 0.8);
+}
+
 // Random problems, inputs and declarations; numbers follow from `trial`.
 TEST(DeformableSigma, HonestKernelsPassOnRandomProblems) {
   std::vector<uint64_t> trials(40);

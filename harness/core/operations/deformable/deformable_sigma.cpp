@@ -23,7 +23,14 @@ double RowExpectation::Rounding::variance(double t) const {
 
 double RowExpectation::Rounding::inexact(double t) const {
   const bool is_flushed = t != 0 && t * t < flush_below;
-  return rounded(t, dtype) == t && !is_flushed ? 0 : variance(t);
+  const double error = std::fabs(rounded(t, dtype) - t);
+  if (error == 0 && !is_flushed) return 0;
+  return std::max(variance(t), is_tie(t, error) ? error * error : 0);
+}
+
+bool RowExpectation::Rounding::is_tie(double t, double error) const {
+  return std::isfinite(t) &&
+         error == std::max(std::ldexp(unit_roundoff(dtype), std::ilogb(t)), half_subnormal(dtype));
 }
 
 RowExpectation::RowExpectation(const Problem& problem, const Tensors& tensors,

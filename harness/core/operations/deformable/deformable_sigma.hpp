@@ -45,8 +45,12 @@ class RowExpectation {
     Rounding(DType to, bool flush);
     /// Of rounding t.
     double variance(double t) const;
-    /// The same, but 0 if t has few enough bits.
+    /// The same, but 0 if t has few enough bits, and the whole of the error if t is halfway between
+    /// two numbers.
     double inexact(double t) const;
+
+   private:
+    bool is_tie(double t, double error) const;
   };
   /// Points of one place.
   struct Place {
