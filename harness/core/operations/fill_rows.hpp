@@ -35,6 +35,14 @@ void fill_rows(const Tensor& tensor, const Row& row) {
   }
 }
 
+/// Returns a number by which kinds of rows take turns. The tensor is [batch, heads, rows, width].
+/// Neighbouring rows, and the same row of neighbouring heads and sequences, have neighbouring
+/// numbers.
+inline int64_t turn_of(const Tensor& tensor, int64_t r) {
+  const int64_t rows = tensor.spec.dim[2], heads = tensor.spec.dim[1];
+  return r % rows + r / rows % heads + r / rows / heads;
+}
+
 /// Replaces every element x by change(row, channel, x). Channels count through the last dim, rows
 /// through all dims before it.
 template <class Change>

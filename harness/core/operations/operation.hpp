@@ -200,8 +200,8 @@ class Operation {
   /// They keep references to `inputs`.
   virtual std::vector<std::unique_ptr<Relation>> relations(const Problem& problem,
                                                            const Tensors& inputs) const;
-  /// Whether relations() hold on the inputs of this fill. By default they hold on all but "wild":
-  /// rows of NaN have no relation to others.
+  /// Returns whether relations() hold on the inputs of this fill. By default they hold on all
+  /// but "wild", whose rows of NaN have no relation to other rows.
   virtual bool relations_hold_on(std::string_view fill) const { return fill != "wild"; }
   /// How many different honest kernels fit the declared arithmetic; differences in the order of
   /// summation do not count. `emulate` emulates each of them.

@@ -43,10 +43,10 @@ class RowExpectation {
     double relative, small, flush_below;  // of channels: t^2 relative + small; squares
     bool flushes;
     Rounding(DType to, bool flush);
-    /// Of rounding t.
+    /// Returns the variance of the error of rounding t.
     double variance(double t) const;
-    /// The same, but 0 if t has few enough bits, and the whole of the error if t is halfway between
-    /// two numbers.
+    /// Returns variance(t), but 0 if the dtype holds t, and the square of the error if t is halfway
+    /// between two numbers of the dtype.
     double inexact(double t) const;
 
    private:

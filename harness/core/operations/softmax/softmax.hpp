@@ -80,7 +80,7 @@ const Operation& softmax_operation();
 /// One sequence has the full length. As far as batch, tokens and the other side allow, numbers of
 /// queries and keys differ, so do their differences from sequence to sequence, some sequence is
 /// short, and one is empty. With ORDER or patches, queries and keys have the same lengths.
-/// `other`: further lengths that the same problem may have, with the edges of with_edges().
+/// If `other`, the function returns other lengths that the problem may have, made by with_edges().
 std::vector<int64_t> sequence_lengths(const Problem& problem, bool kv, bool other = false);
 
 /// Writes the tensors that do not depend on Q, K and V: CU_SEQLENS, SEQ_LENS, PAGE_TABLE, and ORDER

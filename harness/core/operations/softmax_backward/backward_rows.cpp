@@ -48,15 +48,15 @@ double smallest_step(const BackwardArithmetic& arithmetic, DType dtype) {
   return arithmetic.has(ATTEST_FLUSHES_SUBNORMALS) ? smallest_normal(dtype) : half_subnormal(dtype);
 }
 
-struct Dot {
-  double sum = 0, magnitude = 0;
-};
 double norm(const double* row, int64_t width) {
   double squares = 0;
   for (int64_t c = 0; c < width; ++c) squares += row[c] * row[c];
   return std::sqrt(squares);
 }
 
+struct Dot {
+  double sum = 0, magnitude = 0;
+};
 Dot dot(const double* x, const double* y, int64_t width) {
   Dot of;
   for (int64_t c = 0; c < width; ++c) {

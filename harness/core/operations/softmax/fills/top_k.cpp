@@ -106,11 +106,7 @@ Query query_of(Row row, uint64_t seed, uint64_t index, double softcap, bool all_
   }
 }
 
-// Neighbouring rows, and the same row of neighbouring heads, differ in kind.
-Row row_kind(const Tensor& q, int64_t r) {
-  const int64_t places = q.spec.dim[2], heads = q.spec.dim[1];
-  return kRows[size_t(r % places + r / places % heads + r / places / heads) % std::size(kRows)];
-}
+Row row_kind(const Tensor& q, int64_t r) { return kRows[size_t(turn_of(q, r)) % std::size(kRows)]; }
 
 // A query has one channel that is not 0: the product is exact in every order, and equal where that
 // channel of the keys is.

@@ -31,11 +31,6 @@ constexpr size_t kCommon = 2;
 
 size_t common_channels(int64_t head_dim) { return head_dim > int64_t(2 * kCommon) ? kCommon : 0; }
 
-int64_t turn_of(const Tensor& q, int64_t r) {
-  const int64_t places = q.spec.dim[2], heads = q.spec.dim[1];
-  return r % places + r / places % heads + r / places / heads;
-}
-
 // Every other row that would climb falls: its maximum is in the first tile, and all keys of others
 // are far below it.
 Scores scores_of(int64_t turn, const Params& p) {
