@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "attest.hpp"
-#include "load.hpp"
+#include "mutants/operations/load.hpp"
 
 namespace mutants {
 

@@ -1,5 +1,5 @@
-// What is expected of the mutants of steps.so (impls/mutants/steps.hpp): each from the size on at
-// which its step first happens, and the inputs that make it happen.
+// What is expected of the mutants of steps.so (impls/mutants/steps/steps.hpp): each from the size
+// on at which its step first happens, and the inputs that make it happen.
 #include <algorithm>
 
 #include "testing/mutants/expectations.hpp"

@@ -1,0 +1,386 @@
+// backward_bugs: gradients of softmax attention in one pass over the pairs, healthy or with one
+// planted bug each, for attest to find. dK and dV are summed in the workspace, query after query;
+// a thread has all queries of a key head, or of all of them where they may share a bias whose
+// gradient is asked for.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "attest.hpp"
+#include "mutants/operations/tiles.hpp"
+#include "mutants/table_at.hpp"
+
+namespace {
+
+enum class Bug {
+  kNone,
+  kDeltaForgotten,
+  kDeltaOfNextRow,
+  kScaleOfDqForgotten,
+  kScaleOfDkTwice,
+  kLseOfNextRow,
+  kDvUnnormalised,
+  kDiagonalLostInDk,
+  kBandIgnoredInDv,
+  kLastHeadOnly,
+  kGqaTiled,
+  kKeyTailOfDq,
+  kQueryTail,
+  kOverwritten,
+  kMaskIgnoredInDv,
+  kHiddenLeaks,
+  kChannelTail,
+  kProductF16,
+  kDeltaF16,
+  kSumF16,
+  kBiasOfNextKey,
+  kDeltaOff,
+  kValuesCut,
+  kGradientCut,
+  kThirdSequence,
+  kFourthHead,
+  kCapSlopeForgotten,
+  kCapSlopeUnscaled,
+  kSlopeOfNextHead,
+  kDistanceSigned,
+  kSinkDividedOut,
+  kBlocksOfNextKey,
+  kGlobalQueriesLost,
+  kLengthIgnored,
+  kExpOfParts,
+  kDsCut,
+  kSmallRowsLost,
+  kNanWeightLost,
+  kNanDsZero,
+  kLowRowsLost,
+  kLogitsCut,
+  kBiasGradientScaled,
+  kBiasGradientSloped,
+  kBiasGradientOfDoV,
+  kBiasGradientOfLastSequence,
+  kBiasGradientOfLastHead,
+  kBiasGradientOfLastQuery,
+  kBiasGradientKeyTail,
+  kBiasGradientF16,
+  kBiasGradientUnwritten,
+  kCount
+};
+
+struct Description {
+  const char *name, *summary;
+};
+constexpr Description kDescriptions[] = {
+    {"backward_none", "gradients in one pass over the pairs in float32, healthy"},
+    {"backward_delta_forgotten", "ds = p do.v, without - delta"},
+    {"backward_delta_of_next_row", "delta of the next query"},
+    {"backward_scale_of_dq_forgotten", "dq is not multiplied by softmax_scale"},
+    {"backward_scale_of_dk_twice", "dk is multiplied by softmax_scale twice"},
+    {"backward_lse_of_next_row", "lse of the next query"},
+    {"backward_dv_unnormalised", "dv sums exp(logit) do; p is not divided by its sum"},
+    {"backward_diagonal_lost_in_dk", "dk leaves out the last key that each query sees"},
+    {"backward_band_ignored_in_dv", "dv sums over all queries, also those that do not see the key"},
+    {"backward_last_head_only", "dk and dv are those of the group's last query head"},
+    {"backward_gqa_tiled", "query head h reads key head h % num_kv_heads"},
+    {"backward_key_tail_of_dq", "dq leaves out keys beyond a multiple of 16"},
+    {"backward_query_tail", "dk and dv leave out queries beyond a multiple of 16"},
+    {"backward_overwritten", "dk and dv of each 16 queries replace what was summed before"},
+    {"backward_mask_ignored_in_dv", "dv counts pairs that the mask hides"},
+    {"backward_hidden_leaks", "adds 0 times what is hidden"},
+    {"backward_channel_tail", "channels of dv beyond a multiple of 16 are 0"},
+    {"backward_product_f16", "rounds p and ds to f16, undeclared"},
+    {"backward_delta_f16", "rounds delta to f16, undeclared"},
+    {"backward_sum_f16", "sums dv in f16, undeclared"},
+    {"backward_bias_of_next_key", "each pair has the bias of the next key"},
+    {"backward_delta_off", "delta is a millionth too large"},
+    {"backward_values_cut", "values beyond 8 are cut to it"},
+    {"backward_gradient_cut", "elements of dO beyond 10 are cut to it"},
+    {"backward_third_sequence", "the last key is lost from the third sequence of a batch on"},
+    {"backward_fourth_head", "the last key is lost from the fourth key head on"},
+    {"backward_cap_slope_forgotten", "ds has no factor 1 - tanh^2 of the softcap"},
+    {"backward_cap_slope_unscaled", "1 - tanh^2 is that of q.k, without softmax_scale"},
+    {"backward_slope_of_next_head", "ALiBi has the slope of the next head"},
+    {"backward_distance_signed", "ALiBi's distance has a sign"},
+    {"backward_sink_divided_out", "p is that of a softmax without the sink"},
+    {"backward_blocks_of_next_key", "a key is hidden, too, where the next one's block is"},
+    {"backward_global_queries_lost",
+     "dk and dv leave out global queries that the band does not have"},
+    {"backward_length_ignored", "keys beyond the sequence's length are seen"},
+    {"backward_exp_of_parts", "p is exp(logit) times exp(-lse)"},
+    {"backward_ds_cut", "ds beyond 12 is cut to it"},
+    {"backward_small_rows_lost", "rows of dO that are below 1e-4 count as 0"},
+    {"backward_nan_weight_lost", "pairs whose p is not above 0 are left out, also those with NaN"},
+    {"backward_nan_ds_zero", "a NaN in ds becomes 0"},
+    {"backward_low_rows_lost", "a row whose lse is below -10,000 counts as one that sees no key"},
+    {"backward_logits_cut", "logits below -10,000 are cut to it"},
+    {"backward_dbias_scaled", "dbias is multiplied by softmax_scale"},
+    {"backward_dbias_sloped", "dbias has the softcap's factor 1 - tanh^2"},
+    {"backward_dbias_of_do_v", "dbias is p do.v, without - delta"},
+    {"backward_dbias_of_last_sequence", "dbias is that of the last sequence, not a sum"},
+    {"backward_dbias_of_last_head", "dbias is that of the last head, not a sum"},
+    {"backward_dbias_of_last_query", "dbias is that of the last query, not a sum"},
+    {"backward_dbias_key_tail", "dbias of keys beyond a multiple of 16 is 0"},
+    {"backward_dbias_f16", "sums dbias in f16, undeclared"},
+    {"backward_dbias_unwritten", "dbias is not written where no pair is seen"},
+};
+constexpr size_t kBugs = sizeof kDescriptions / sizeof *kDescriptions;
+static_assert(kBugs == static_cast<size_t>(Bug::kCount));
+
+constexpr int64_t kTile = 16;
+constexpr float kDeltaFactor = 1.000001f, kMostValue = 8, kMostGradient = 10, kMostDs = 12,
+                kSmallRow = 1e-4f, kLow = -10000;
+constexpr float kHidden = -std::numeric_limits<float>::infinity(),
+                kUnwritten = std::numeric_limits<float>::quiet_NaN();
+
+class Gradients {
+ public:
+  Gradients(Bug bug, const attest_problem& problem, void* const* data, float* memory)
+      : bug_(bug),
+        a_(problem, data),
+        threads_(problem.threads),
+        dk_(memory),
+        dv_(memory + a_.p.num_kv_heads * a_.p.seq_len_kv * a_.p.head_dim),
+        dbias_(dv_ + a_.p.num_kv_heads * a_.p.seq_len_kv * a_.p.head_dim_v),
+        of_bias_(problem.tensor[ATTEST_DBIAS]) {}
+
+  /// Elements of a dense DBIAS; 0: there is none.
+  static int64_t elements(const attest_tensor& of_bias) {
+    int64_t count = of_bias.rank > 0 ? 1 : 0;
+    for (int32_t axis = 0; axis < of_bias.rank; ++axis) count *= of_bias.dim[axis];
+    return count;
+  }
+
+  void run() const {
+    const int64_t of_bias = elements(of_bias_);
+    std::fill_n(dbias_, of_bias, is(Bug::kBiasGradientUnwritten) ? kUnwritten : 0);
+    for (int64_t b = 0; b < a_.p.batch; ++b)
+#pragma omp parallel for num_threads(of_bias > 0 ? 1 : threads_) schedule(static)
+      for (int64_t kv_head = 0; kv_head < a_.p.num_kv_heads; ++kv_head) add_head(b, kv_head);
+    const int64_t* const dim = of_bias_.dim;
+    for (int64_t n = 0; n < of_bias; ++n)
+      if (!is(Bug::kBiasGradientUnwritten) || !std::isnan(dbias_[n]))
+        a_.d_bias(n / (dim[1] * dim[2] * dim[3]), n / (dim[2] * dim[3]) % dim[1],
+                  n / dim[3] % dim[2], n % dim[3]) = dbias_[n];
+  }
+
+ private:
+  using Any = attest::Any;
+  bool is(Bug bug) const { return bug_ == bug; }
+  int64_t key_row(int64_t kv_head, int64_t j) const { return kv_head * a_.p.seq_len_kv + j; }
+
+  void clear(int64_t kv_head) const {
+    const attest_softmax_params& p = a_.p;
+    std::fill_n(dk_ + key_row(kv_head, 0) * p.head_dim, p.seq_len_kv * p.head_dim, 0.0f);
+    std::fill_n(dv_ + key_row(kv_head, 0) * p.head_dim_v, p.seq_len_kv * p.head_dim_v, 0.0f);
+  }
+
+  void add_head(int64_t b, int64_t kv_head) const {
+    const attest_softmax_params& p = a_.p;
+    const int64_t group = p.num_heads / p.num_kv_heads;
+    clear(kv_head);
+    for (int64_t n = 0; n < group; ++n) {
+      const int64_t h = is(Bug::kGqaTiled) ? n * p.num_kv_heads + kv_head : kv_head * group + n;
+      if (is(Bug::kLastHeadOnly)) clear(kv_head);
+      for (int64_t i = 0; i < p.seq_len_q; ++i) {
+        if (is(Bug::kOverwritten) && i % kTile == 0) clear(kv_head);
+        add_query(b, h, kv_head, i);
+      }
+    }
+    for (int64_t j = 0; j < p.seq_len_kv; ++j) {
+      const int64_t row = key_row(kv_head, j);
+      const float scale =
+          is(Bug::kScaleOfDkTwice) ? p.softmax_scale * p.softmax_scale : p.softmax_scale;
+      for (int64_t d = 0; d < p.head_dim; ++d)
+        a_.d_k(b, kv_head, j, d) = scale * dk_[row * p.head_dim + d];
+      for (int64_t d = 0; d < p.head_dim_v; ++d)
+        a_.d_v(b, kv_head, j, d) = dv_[row * p.head_dim_v + d];
+    }
+  }
+
+  float delta(int64_t b, int64_t h, int64_t i) const {
+    if (is(Bug::kDeltaForgotten)) return 0;
+    if (is(Bug::kDeltaOfNextRow)) i = (i + 1) % a_.p.seq_len_q;
+    float sum = 0;
+    for (int64_t d = 0; d < a_.p.head_dim_v; ++d)
+      sum += d_o(b, h, i, d) * static_cast<float>(a_.o(b, h, i, d));
+    if (is(Bug::kDeltaOff)) return kDeltaFactor * sum;
+    return is(Bug::kDeltaF16) ? mutants::rounded(sum, 11) : sum;
+  }
+
+  float d_o(int64_t b, int64_t h, int64_t i, int64_t d) const {
+    const float x = a_.d_o(b, h, i, d);
+    return is(Bug::kGradientCut) ? std::clamp(x, -kMostGradient, kMostGradient) : x;
+  }
+  float v(int64_t b, int64_t kv_head, int64_t j, int64_t d) const {
+    const float x = a_.v(b, kv_head, j, d);
+    return is(Bug::kValuesCut) ? std::clamp(x, -kMostValue, kMostValue) : x;
+  }
+  float logit_of(float dot, int64_t b, int64_t h, int64_t i, int64_t j) const {
+    if (is(Bug::kBlocksOfNextKey) && a_.block_mask &&
+        !a_.block_mask(b, h, i / a_.p.block_q,
+                       std::min(j + 1, a_.p.seq_len_kv - 1) / a_.p.block_kv))
+      return kHidden;
+    float logit = a_.logit(dot, b, h, i, j);
+    if (is(Bug::kLogitsCut) && logit != kHidden) logit = std::max(logit, kLow);
+    if (is(Bug::kBiasOfNextKey) && a_.bias && logit != kHidden)
+      logit += static_cast<float>(a_.bias(b, h, i, (j + 1) % a_.p.seq_len_kv)) -
+               static_cast<float>(a_.bias(b, h, i, j));
+    if (!a_.alibi_slopes || logit == kHidden) return logit;
+    const auto away = static_cast<float>(a_.diagonal(b, i) - j);
+    const float slope = a_.alibi_slopes(b, h);
+    if (is(Bug::kSlopeOfNextHead))
+      logit += (slope - a_.alibi_slopes(b, (h + 1) % a_.p.num_heads)) * std::fabs(away);
+    if (is(Bug::kDistanceSigned)) logit += slope * (std::fabs(away) - away);
+    return logit;
+  }
+  /// The derivative of the logit by the scaled score.
+  float slope_of(float dot) const {
+    if (a_.p.softcap <= 0 || is(Bug::kCapSlopeForgotten)) return 1;
+    const float score = is(Bug::kCapSlopeUnscaled) ? dot : a_.p.softmax_scale * dot,
+                capped = std::tanh(score / a_.p.softcap);
+    return 1 - capped * capped;
+  }
+  /// Whether a global query sees the key although the band does not have it.
+  bool outside_band(int64_t b, int64_t i, int64_t j) const {
+    const attest_softmax_params& p = a_.p;
+    const int64_t away = j - a_.diagonal(b, i);
+    return i < p.global_tokens && ((p.window_left >= 0 && away < -p.window_left) ||
+                                   (p.window_right >= 0 && away > p.window_right));
+  }
+  /// Whether the pairs of a key are left out.
+  bool loses(int64_t b, int64_t kv_head, int64_t j) const {
+    return j == a_.p.seq_len_kv - 1 &&
+           ((is(Bug::kThirdSequence) && b >= 2) || (is(Bug::kFourthHead) && kv_head >= 3));
+  }
+
+  /// Adds what a pair adds to DBIAS: p times do.v - delta.
+  void add_to_bias(int64_t b, int64_t h, int64_t i, int64_t j, float weight, float gradient,
+                   float delta, float slope) const {
+    const attest_softmax_params& p = a_.p;
+    const int64_t* const dim = of_bias_.dim;
+    if ((is(Bug::kBiasGradientOfLastSequence) && dim[0] == 1 && b + 1 < p.batch) ||
+        (is(Bug::kBiasGradientOfLastHead) && dim[1] == 1 && h + 1 < p.num_heads) ||
+        (is(Bug::kBiasGradientOfLastQuery) && dim[2] == 1 && i + 1 < p.seq_len_q) ||
+        (is(Bug::kBiasGradientKeyTail) && j >= p.seq_len_kv / kTile * kTile))
+      return;
+    float term = weight * (is(Bug::kBiasGradientOfDoV) ? gradient : gradient - delta);
+    if (is(Bug::kBiasGradientScaled)) term *= p.softmax_scale;
+    if (is(Bug::kBiasGradientSloped)) term *= slope;
+    float& sum =
+        dbias_[((b % dim[0] * dim[1] + h % dim[1]) * dim[2] + i % dim[2]) * dim[3] + j % dim[3]];
+    sum = is(Bug::kBiasGradientUnwritten) && std::isnan(sum) ? term : sum + term;
+    if (is(Bug::kBiasGradientF16)) sum = mutants::rounded(sum, 11);
+  }
+
+  /// Whether the row's pairs are left out.
+  bool loses_row(int64_t b, int64_t h, int64_t i) const {
+    if (is(Bug::kLowRowsLost) && a_.lse(b, h, i) < kLow) return true;
+    if (!is(Bug::kSmallRowsLost)) return false;
+    for (int64_t d = 0; d < a_.p.head_dim_v; ++d)
+      if (!(std::fabs(d_o(b, h, i, d)) < kSmallRow)) return false;
+    return true;
+  }
+  float weight_of(float logit, float lse) const {
+    if (logit == kHidden) return 0;
+    return is(Bug::kExpOfParts) ? std::exp(logit) * std::exp(-lse) : std::exp(logit - lse);
+  }
+  float edited(float ds) const {
+    if (is(Bug::kNanDsZero) && std::isnan(ds)) return 0;
+    return is(Bug::kDsCut) ? std::clamp(ds, -kMostDs, kMostDs) : ds;
+  }
+
+  void add_query(int64_t b, int64_t h, int64_t kv_head, int64_t i) const {
+    const attest_softmax_params& p = a_.p;
+    auto [begin, end] = a_.keys(b, i);
+    if (is(Bug::kLengthIgnored) && end == a_.length_kv(b)) end = p.seq_len_kv;
+    const float of_row = delta(b, h, i);
+    float lse = a_.lse(b, h, is(Bug::kLseOfNextRow) ? (i + 1) % p.seq_len_q : i);
+    if (is(Bug::kSinkDividedOut) && a_.sinks && lse != kHidden)
+      lse = std::log(std::exp(lse) - std::exp(a_.sink(h)));
+    std::vector<float> dq(static_cast<size_t>(p.head_dim), 0.0f);
+    const bool is_tail = is(Bug::kQueryTail) && i >= p.seq_len_q / kTile * kTile;
+    const int64_t keys = loses_row(b, h, i) ? 0 : p.seq_len_kv;
+    for (int64_t j = 0; j < keys; ++j) {
+      float dot = 0, gradient = 0;
+      for (int64_t d = 0; d < p.head_dim; ++d)
+        dot += static_cast<float>(a_.q(b, h, i, d)) * static_cast<float>(a_.k(b, kv_head, j, d));
+      for (int64_t d = 0; d < p.head_dim_v; ++d) gradient += d_o(b, h, i, d) * v(b, kv_head, j, d);
+      const bool in_band = j >= begin && j < end;
+      const float logit = in_band && !loses(b, kv_head, j) ? logit_of(dot, b, h, i, j) : kHidden;
+      const bool unmasked = is(Bug::kMaskIgnoredInDv) && in_band && lse != kHidden,
+                 unbanded = is(Bug::kBandIgnoredInDv) && !in_band && lse != kHidden;
+      if (logit == kHidden && !is(Bug::kHiddenLeaks) && !unmasked && !unbanded) continue;
+      const float seen = logit != kHidden       ? logit
+                         : unmasked || unbanded ? p.softmax_scale * dot
+                                                : kHidden;
+      float weight = weight_of(seen, lse);
+      if (is(Bug::kNanWeightLost) && !(weight > 0)) continue;
+      float ds =
+          logit == kHidden ? 0 * gradient : edited(slope_of(dot) * weight * (gradient - of_row));
+      if (a_.d_bias && logit != kHidden)
+        add_to_bias(b, h, i, j, weight, gradient, of_row, slope_of(dot));
+      if (is(Bug::kProductF16))
+        weight = mutants::rounded(weight, 11), ds = mutants::rounded(ds, 11);
+      if (is(Bug::kDvUnnormalised)) weight = std::exp(seen);
+      if (is(Bug::kGlobalQueriesLost) && outside_band(b, i, j)) weight = 0;
+      const bool in_dk = !(is(Bug::kDiagonalLostInDk) && j == end - 1) && !is_tail &&
+                         !(is(Bug::kGlobalQueriesLost) && outside_band(b, i, j)),
+                 in_dq = !(is(Bug::kKeyTailOfDq) && j >= p.seq_len_kv / kTile * kTile);
+      const int64_t row = key_row(kv_head, j);
+      for (int64_t d = 0; d < p.head_dim; ++d) {
+        if (in_dq) dq[static_cast<size_t>(d)] += ds * static_cast<float>(a_.k(b, kv_head, j, d));
+        if (in_dk) dk_[row * p.head_dim + d] += ds * static_cast<float>(a_.q(b, h, i, d));
+      }
+      for (int64_t d = 0; d < p.head_dim_v && !is_tail; ++d) {
+        if (is(Bug::kChannelTail) && d >= p.head_dim_v / kTile * kTile) break;
+        float& sum = dv_[row * p.head_dim_v + d];
+        sum += weight * d_o(b, h, i, d);
+        if (is(Bug::kSumF16)) sum = mutants::rounded(sum, 11);
+      }
+    }
+    for (int64_t d = 0; d < p.head_dim; ++d)
+      a_.d_q(b, h, i, d) =
+          (is(Bug::kScaleOfDqForgotten) ? 1 : p.softmax_scale) * dq[static_cast<size_t>(d)];
+  }
+
+  const Bug bug_;
+  const attest::Softmax<Any> a_;
+  const int threads_;
+  float *dk_, *dv_;  // [num_kv_heads, seq_len_kv, head_dim], [num_kv_heads, seq_len_kv, head_dim_v]
+  float* dbias_;     // as DBIAS, dense
+  const attest_tensor& of_bias_;
+};
+
+template <size_t kIndex>
+struct Backward {
+  static constexpr attest::Info kInfo{
+      .name = kDescriptions[kIndex].name,
+      .version = "1",
+      .summary = kDescriptions[kIndex].summary,
+      .operation = ATTEST_SOFTMAX_BACKWARD,
+      .dtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16),
+      .features = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL |
+                  ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL | ATTEST_WITH_BIAS | ATTEST_WITH_MASK |
+                  ATTEST_WITH_SOFTCAP | ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS |
+                  ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_GLOBAL | ATTEST_WITH_SEQ_LENS |
+                  ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED | ATTEST_WITH_DBIAS};
+  const attest_problem& problem;
+
+  static const char* query(const attest_problem& problem, attest_support& support) {
+    const auto& p = attest::params<attest_softmax_params>(problem);
+    const int64_t floats = p.num_kv_heads * p.seq_len_kv * (p.head_dim + p.head_dim_v) +
+                           Gradients::elements(problem.tensor[ATTEST_DBIAS]);
+    support.workspace_bytes = sizeof(float) * static_cast<uint64_t>(floats);
+    return nullptr;
+  }
+  template <class T>
+  void run(void* const* data, void* workspace, void* /*stream*/) const {
+    Gradients(static_cast<Bug>(kIndex), problem, data, static_cast<float*>(workspace)).run();
+  }
+};
+
+}  // namespace
+
+extern "C" const attest_impl* attest_plugin_v1(size_t index) {
+  return mutants::table_at<Backward, kBugs>(index);
+}
