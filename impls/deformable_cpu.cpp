@@ -1,13 +1,13 @@
 // deformable_cpu: multi-scale deformable attention in float32, SIMD and threads over queries of
-// heads (simd/deformable.cpp). V of a head is copied together, with an edge of zeros around each
-// level, if its rows are read often. If it is larger than a cache, queries are sorted by place, so
-// that pixels are read again while they are near. The order changes no output.
+// heads (simd/deformable/deformable.cpp). V of a head is copied together, with an edge of zeros
+// around each level, if its rows are read often. If it is larger than a cache, queries are sorted
+// by place, so that pixels are read again while they are near. The order changes no output.
 #include <omp.h>
 
 #include <algorithm>
 
 #include "attest.hpp"
-#include "simd/deformable.hpp"
+#include "simd/deformable/deformable.hpp"
 #include "simd/sizes.hpp"
 
 namespace {

@@ -2,8 +2,8 @@
 // layout and mix of element types, on every instruction set that this machine has.
 #include <gtest/gtest.h>
 
-#include "simd/sweep.hpp"
-#include "simd/trial.hpp"
+#include "simd/testing/sweep.hpp"
+#include "simd/testing/trial.hpp"
 
 namespace {
 

@@ -4,7 +4,7 @@
 // A task is a part of the keys of one key head. It walks over all queries that see some of them,
 // and sums dk and dv in its own memory. To dq of a block of queries each task adds in its turn, by
 // the order of the parts: any number of threads gives the same bits. The kernel is
-// simd/backward.cpp.
+// simd/softmax_backward/backward.cpp.
 #include <omp.h>
 
 #include <algorithm>
@@ -14,9 +14,9 @@
 #include <thread>
 
 #include "attest.hpp"
-#include "simd/backward.hpp"
 #include "simd/sizes.hpp"
-#include "simd/softmax.hpp"
+#include "simd/softmax/softmax.hpp"
+#include "simd/softmax_backward/backward.hpp"
 
 namespace {
 

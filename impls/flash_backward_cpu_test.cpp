@@ -3,8 +3,8 @@
 // same bits from any number of threads.
 #include <gtest/gtest.h>
 
-#include "simd/sweep.hpp"
-#include "simd/trial.hpp"
+#include "simd/testing/sweep.hpp"
+#include "simd/testing/trial.hpp"
 
 namespace {
 

@@ -1,7 +1,8 @@
 // flash_cpu: tiled softmax attention with an online softmax, O(tokens * head_dim) memory,
 // vectorised and threaded. Everything is computed in float32, whatever the storage. The kernel is
-// simd/attend_f32.cpp, with top_k simd/top_k.cpp; simd/flash.hpp shares out the work.
-#include "simd/flash.hpp"
+// simd/softmax/attend_f32.cpp, with top_k simd/softmax/top_k.cpp; simd/softmax/flash.hpp shares out
+// the work.
+#include "simd/softmax/flash.hpp"
 
 namespace {
 

@@ -8,8 +8,8 @@
 #include <cstring>
 #include <numeric>
 
-#include "simd/sweep.hpp"
-#include "simd/trial.hpp"
+#include "simd/testing/sweep.hpp"
+#include "simd/testing/trial.hpp"
 
 namespace {
 

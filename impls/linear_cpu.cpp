@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "attest.hpp"
-#include "simd/linear.hpp"
+#include "simd/linear/linear.hpp"
 #include "simd/sizes.hpp"
 #include "simd/storage.hpp"
 

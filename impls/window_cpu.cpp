@@ -2,12 +2,12 @@
 // with global tokens or without, patches of tokens in a given order (PTv3, with its last-patch
 // rule), blocks that a mask leaves, windows of a grid, shifted or not, with a relative position
 // bias (Swin). A window's rows are gathered into tiles by the kernel that flash_cpu uses
-// (simd/attend_f32.cpp); all is computed in float32.
+// (simd/softmax/attend_f32.cpp); all is computed in float32.
 #include <algorithm>
 
 #include "attest.hpp"
 #include "simd/sizes.hpp"
-#include "simd/softmax.hpp"
+#include "simd/softmax/softmax.hpp"
 #include "simd/storage.hpp"
 
 namespace {

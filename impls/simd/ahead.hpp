@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "simd/attend.hpp"
 #include "simd/sizes.hpp"
 
 namespace impls {

@@ -1,9 +1,13 @@
-// Sizes in whole pieces.
+// Sizes in whole pieces, and ranges of rows.
 #pragma once
 
 #include <cstdint>
 
 namespace impls {
+
+struct Range {  // [begin, end)
+  int64_t begin, end;
+};
 
 /// How many pieces of `by` hold n.
 constexpr int64_t ceil_div(int64_t n, int64_t by) { return (n + by - 1) / by; }

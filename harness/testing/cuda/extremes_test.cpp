@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "simd/trial.hpp"
+#include "simd/testing/trial.hpp"
 
 namespace {
 

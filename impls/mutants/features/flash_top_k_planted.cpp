@@ -2,8 +2,8 @@
 // plugin, so the rest of the code is flash_cpu's own. An implementation refuses problems where its
 // bug does nothing.
 #include "mutants/table_at.hpp"
-#include "simd/flash_top_k.hpp"
-#include "simd/top_k_bugs.hpp"
+#include "simd/softmax/flash_top_k.hpp"
+#include "simd/softmax/top_k_bugs.hpp"
 
 namespace {
 

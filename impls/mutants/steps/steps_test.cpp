@@ -9,7 +9,7 @@
 #include <map>
 
 #include "mutants/steps/steps.hpp"
-#include "simd/trial.hpp"
+#include "simd/testing/trial.hpp"
 
 namespace {
 

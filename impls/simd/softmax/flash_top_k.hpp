@@ -1,11 +1,11 @@
 // Softmax attention over the top_k keys of each row (flash_cpu): one task is a block of queries of
-// one (batch, head). The kernel is simd/top_k.cpp.
+// one (batch, head). The kernel is simd/softmax/top_k.cpp.
 #pragma once
 
 #include <algorithm>
 
-#include "simd/softmax.hpp"
-#include "simd/top_k.hpp"
+#include "simd/softmax/softmax.hpp"
+#include "simd/softmax/top_k.hpp"
 
 namespace impls {
 

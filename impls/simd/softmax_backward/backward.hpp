@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "simd/attend.hpp"
+#include "simd/softmax/attend.hpp"
 
 namespace impls {
 

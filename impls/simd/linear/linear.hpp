@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "simd/attend.hpp"
+#include "simd/sizes.hpp"
 
 namespace impls {
 

@@ -9,8 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "simd/attend.hpp"
-#include "simd/deformable_slice.hpp"
+#include "simd/deformable/deformable_slice.hpp"
+#include "simd/sizes.hpp"
 
 namespace impls {
 

@@ -1,5 +1,5 @@
 // AMX and AVX512_BF16 (products.hpp).
-#include "simd/products.hpp"
+#include "simd/softmax/products.hpp"
 
 #include <cstdlib>
 #include <cstring>

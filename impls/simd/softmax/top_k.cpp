@@ -2,7 +2,7 @@
 // time. Queries are not scaled before they are multiplied, so that products that float32 holds
 // exactly are equal where they are.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "simd/top_k.cpp"
+#define HWY_TARGET_INCLUDE "simd/softmax/top_k.cpp"
 #include "simd/targets.hpp"
 
 // After targets.hpp, which says what foreach_target.h compiles.
@@ -11,10 +11,10 @@
 
 #include <functional>
 
-#include "simd/attend-inl.hpp"
-#include "simd/rows-inl.hpp"
-#include "simd/top_k.hpp"
-#include "simd/top_k_bugs.hpp"
+#include "simd/softmax/attend-inl.hpp"
+#include "simd/softmax/rows-inl.hpp"
+#include "simd/softmax/top_k.hpp"
+#include "simd/softmax/top_k_bugs.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace impls {

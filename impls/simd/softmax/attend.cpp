@@ -1,5 +1,5 @@
 // What needs no vectors (attend.hpp).
-#include "simd/attend.hpp"
+#include "simd/softmax/attend.hpp"
 
 #include <cstring>
 

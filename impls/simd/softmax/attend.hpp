@@ -17,10 +17,6 @@
 
 namespace impls {
 
-struct Range {  // [begin, end)
-  int64_t begin, end;
-};
-
 /// One (batch, head). Row strides count elements; a row's elements are contiguous. i and j are
 /// places: rows, unless `order` says which row stands at a place. What is null or zero does not
 /// take part.

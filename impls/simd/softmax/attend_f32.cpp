@@ -6,15 +6,15 @@
 // the second product. The sum over a tile starts from zero and is then added to the row's own:
 // chains stay short, which is worth a digit at 32k keys.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "simd/attend_f32.cpp"
+#define HWY_TARGET_INCLUDE "simd/softmax/attend_f32.cpp"
 #include "simd/targets.hpp"
 
 // After targets.hpp, which says what foreach_target.h compiles.
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "simd/attend-inl.hpp"
-#include "simd/rows-inl.hpp"
+#include "simd/softmax/attend-inl.hpp"
+#include "simd/softmax/rows-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace impls {

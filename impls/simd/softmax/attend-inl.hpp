@@ -26,9 +26,9 @@
 #include <limits>
 
 #include "simd/ahead.hpp"
-#include "simd/attend.hpp"
 #include "simd/lanes-inl.hpp"
 #include "simd/sizes.hpp"
+#include "simd/softmax/attend.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace impls {

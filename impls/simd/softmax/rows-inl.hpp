@@ -11,7 +11,7 @@
 
 #include <cstdint>
 
-#include "simd/attend-inl.hpp"
+#include "simd/softmax/attend-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace impls {

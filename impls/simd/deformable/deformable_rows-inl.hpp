@@ -15,7 +15,7 @@
 #include <cstring>
 #include <limits>
 
-#include "simd/deformable_slice.hpp"
+#include "simd/deformable/deformable_slice.hpp"
 #include "simd/lanes-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();

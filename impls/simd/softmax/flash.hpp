@@ -10,9 +10,9 @@
 #include <atomic>
 
 #include "attest.hpp"
-#include "simd/flash_top_k.hpp"
 #include "simd/sizes.hpp"
-#include "simd/softmax.hpp"
+#include "simd/softmax/flash_top_k.hpp"
+#include "simd/softmax/softmax.hpp"
 
 namespace impls {
 

@@ -6,16 +6,16 @@
 // dK = ds Q then sum over the queries of the block, with rows of p and ds by broadcast; dQ sums
 // over the keys of a tile, transposed.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "simd/backward.cpp"
+#define HWY_TARGET_INCLUDE "simd/softmax_backward/backward.cpp"
 #include "simd/targets.hpp"
 
 // After targets.hpp, which says what foreach_target.h compiles.
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "simd/attend-inl.hpp"
-#include "simd/backward.hpp"
-#include "simd/rows-inl.hpp"
+#include "simd/softmax/attend-inl.hpp"
+#include "simd/softmax/rows-inl.hpp"
+#include "simd/softmax_backward/backward.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace impls {

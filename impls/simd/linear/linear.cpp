@@ -2,7 +2,7 @@
 // vector lanes, in chunks of up to three vectors, each chunk packed [head_dim][chunk]; phi(k) and
 // phi(q) enter by broadcast.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "simd/linear.cpp"
+#define HWY_TARGET_INCLUDE "simd/linear/linear.cpp"
 #include "simd/targets.hpp"
 
 // After targets.hpp, which says what foreach_target.h compiles.
@@ -13,7 +13,7 @@
 
 #include "simd/ahead.hpp"
 #include "simd/lanes-inl.hpp"
-#include "simd/linear.hpp"
+#include "simd/linear/linear.hpp"
 #include "simd/sizes.hpp"
 
 HWY_BEFORE_NAMESPACE();

@@ -8,16 +8,16 @@
 // O is summed over all tiles where it lies. The base of the exponents follows the maximum only when
 // that is 2^kHeadroom above it: O is seldom rescaled.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "simd/attend_bf16.cpp"
+#define HWY_TARGET_INCLUDE "simd/softmax/attend_bf16.cpp"
 #include "simd/targets.hpp"
 
 // After targets.hpp, which says what foreach_target.h compiles.
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "simd/attend-inl.hpp"
-#include "simd/bf16_pairs-inl.hpp"
-#include "simd/products.hpp"
+#include "simd/softmax/attend-inl.hpp"
+#include "simd/softmax/bf16_pairs-inl.hpp"
+#include "simd/softmax/products.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace impls {

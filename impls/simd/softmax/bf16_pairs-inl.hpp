@@ -14,7 +14,7 @@
 #include <cstring>
 
 #include "simd/lanes-inl.hpp"
-#include "simd/products.hpp"
+#include "simd/softmax/products.hpp"
 #include "simd/storage.hpp"
 
 HWY_BEFORE_NAMESPACE();

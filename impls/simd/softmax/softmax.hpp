@@ -8,8 +8,8 @@
 #include <cstdint>
 
 #include "attest.h"
-#include "simd/attend.hpp"
 #include "simd/sizes.hpp"
+#include "simd/softmax/attend.hpp"
 #include "simd/storage.hpp"
 
 namespace impls {

@@ -19,8 +19,8 @@
 #include <cstdint>
 #include <limits>
 
-#include "simd/deformable_rows-inl.hpp"
-#include "simd/deformable_slice.hpp"
+#include "simd/deformable/deformable_rows-inl.hpp"
+#include "simd/deformable/deformable_slice.hpp"
 #include "simd/lanes-inl.hpp"
 #include "simd/sizes.hpp"
 

@@ -1,4 +1,5 @@
-// Bugs that tests plant in simd/top_k.cpp. flash_cpu has none: planted() is a constant there.
+// Bugs that tests plant in simd/softmax/top_k.cpp. flash_cpu has none: planted() is a constant
+// there.
 #pragma once
 
 namespace impls {

@@ -7,7 +7,7 @@
 #include <initializer_list>
 #include <random>
 
-#include "simd/trial.hpp"
+#include "simd/testing/trial.hpp"
 
 namespace trial {
 

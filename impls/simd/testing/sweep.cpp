@@ -1,4 +1,4 @@
-#include "simd/sweep.hpp"
+#include "simd/testing/sweep.hpp"
 
 #include <gtest/gtest.h>
 #include <hwy/highway.h>

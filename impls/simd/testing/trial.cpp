@@ -1,5 +1,5 @@
 // Attention by its definition, in float64 and without any cleverness, for kernels_test (trial.hpp).
-#include "simd/trial.hpp"
+#include "simd/testing/trial.hpp"
 
 #include <dlfcn.h>
 

@@ -2,7 +2,7 @@
 // the pixels and factors of all their points (deformable_points-inl.hpp), then, level by level and
 // query by query, the sums over these.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "simd/deformable.cpp"
+#define HWY_TARGET_INCLUDE "simd/deformable/deformable.cpp"
 #include "simd/targets.hpp"
 
 // After targets.hpp, which says what foreach_target.h compiles.
@@ -13,9 +13,9 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "simd/deformable.hpp"
-#include "simd/deformable_points-inl.hpp"
-#include "simd/deformable_rows-inl.hpp"
+#include "simd/deformable/deformable.hpp"
+#include "simd/deformable/deformable_points-inl.hpp"
+#include "simd/deformable/deformable_rows-inl.hpp"
 #include "simd/lanes-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
