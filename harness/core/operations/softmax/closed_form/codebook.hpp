@@ -1,15 +1,15 @@
 // The codebook fills. Keys and queries are taken from a few vectors, so that softmax attention has
 // a closed form at any size; has_closed_form (softmax.hpp) tells for which problems. In others the
-// golden for any inputs judges the rows (sampled.cpp).
+// golden for any inputs judges the rows (golden/sampled.cpp).
 //
 // K[.., j, :] and Q[.., i, :] are each one of C vectors; V[.., j, :] is random. Let n_g be the
 // number of visible keys of code g, and V_g the sum of their values. A query of code h then has o_i
 // = sum_g e^(S_hg - m) V_g / sum_g e^(S_hg - m) n_g. The C x C scores S are computed from the
 // stored vectors, so this is the true output for any dtype and amplitude.
 //
-// MASK and BIAS of pairs give each row one of a few patterns (patterns.hpp). Rows of one pattern
-// see the same keys at the same levels and share n_g and V_g. Which rows are equal is found from
-// their bytes (row_classes.hpp).
+// MASK and BIAS of pairs give each row one of a few patterns (masks_and_biases/patterns.hpp). Rows
+// of one pattern see the same keys at the same levels and share n_g and V_g. Which rows are equal
+// is found from their bytes (row_classes.hpp).
 //
 // The fills:
 //
@@ -35,16 +35,16 @@
 // within the sequence, it asks for the key at that end or for the next one. The values of these
 // keys are four times as large. One channel of V is 1, another is the key's position.
 //
-// "rising": marks (marks.hpp) are keys whose code no other key has. Each query asks for one mark,
-// whose score leads those of all other keys, which are nearly equal. One query code sees every mark
-// above those before it. In even channels, marks have the value 0 and other keys positive values,
-// so that the weight of the others shows, however small it is. In odd channels, marks have values
-// of up to 2,000.
+// "rising": marks (rising/marks.hpp) are keys whose code no other key has. Each query asks for one
+// mark, whose score leads those of all other keys, which are nearly equal. One query code sees
+// every mark above those before it. In even channels, marks have the value 0 and other keys
+// positive values, so that the weight of the others shows, however small it is. In odd channels,
+// marks have values of up to 2,000.
 //
-// "rising_2" to "rising_24": further rounds of "rising" (rounds.hpp). Some problems have too few
-// rows to show everything in one round; each round goes on with other marks. In others a softcap
-// bounds the scores and a term is added after it. Queries are 0 there, and the term has the leads:
-// BIAS at the marks, REL_BIAS and ALIBI_SLOPES at each row's own position.
+// "rising_2" to "rising_24": further rounds of "rising" (rising/rounds.hpp). Some problems have too
+// few rows to show everything in one round; each round goes on with other marks. In others a
+// softcap bounds the scores and a term is added after it. Queries are 0 there, and the term has the
+// leads: BIAS at the marks, REL_BIAS and ALIBI_SLOPES at each row's own position.
 //
 // "equal": one key code, so all scores of a row are equal; one query code has scores of 0.
 //
@@ -63,8 +63,8 @@
 #include <vector>
 
 #include "core/operations/softmax/closed_form/edges.hpp"
-#include "core/operations/softmax/closed_form/levels.hpp"
-#include "core/operations/softmax/closed_form/rounds.hpp"
+#include "core/operations/softmax/closed_form/masks_and_biases/levels.hpp"
+#include "core/operations/softmax/closed_form/rising/rounds.hpp"
 
 namespace attest::core {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/operations/softmax/closed_form/marks.hpp"
+#include "core/operations/softmax/closed_form/rising/marks.hpp"
 
 namespace attest::core {
 EdgePlaces::EdgePlaces(int64_t length, int64_t most) {

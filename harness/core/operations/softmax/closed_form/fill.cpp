@@ -1,5 +1,5 @@
 // Inputs of the codebook fill.
-#include "core/operations/softmax/closed_form/alibi.hpp"
+#include "core/operations/softmax/closed_form/golden/alibi.hpp"
 #include "core/operations/softmax/closed_form/values.hpp"
 #include "core/operations/softmax/softmax.hpp"
 #include "core/tensor/random.hpp"

@@ -7,7 +7,7 @@
 
 #include "core/operations/fill_rows.hpp"
 #include "core/operations/portable_math.hpp"
-#include "core/operations/softmax/closed_form/rows.hpp"
+#include "core/operations/softmax/closed_form/golden/rows.hpp"
 #include "core/operations/softmax/closed_form/value_sizes.hpp"
 #include "core/tensor/constants.hpp"
 #include "core/tensor/random.hpp"

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "core/operations/fill_rows.hpp"
-#include "core/operations/softmax/closed_form/block_masks.hpp"
+#include "core/operations/softmax/closed_form/masks_and_biases/block_masks.hpp"
 #include "core/operations/softmax/fills/f8.hpp"
 #include "core/operations/softmax/problem/geometry.hpp"
 #include "core/operations/softmax/softmax.hpp"

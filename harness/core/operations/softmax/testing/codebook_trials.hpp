@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/operations/softmax/closed_form/codebook.hpp"
-#include "core/operations/softmax/closed_form/rows.hpp"
+#include "core/operations/softmax/closed_form/golden/rows.hpp"
 #include "core/operations/softmax/softmax.hpp"
 
 namespace attest::core::codebook_trials {

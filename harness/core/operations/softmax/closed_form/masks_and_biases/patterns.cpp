@@ -1,4 +1,4 @@
-#include "core/operations/softmax/closed_form/patterns.hpp"
+#include "core/operations/softmax/closed_form/masks_and_biases/patterns.hpp"
 
 #include <algorithm>
 #include <bit>

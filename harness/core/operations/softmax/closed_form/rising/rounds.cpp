@@ -1,4 +1,4 @@
-#include "core/operations/softmax/closed_form/rounds.hpp"
+#include "core/operations/softmax/closed_form/rising/rounds.hpp"
 
 #include <algorithm>
 #include <charconv>

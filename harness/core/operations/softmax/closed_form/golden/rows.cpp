@@ -1,9 +1,9 @@
-#include "core/operations/softmax/closed_form/rows.hpp"
+#include "core/operations/softmax/closed_form/golden/rows.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-#include "core/operations/softmax/closed_form/kernels.hpp"
+#include "core/operations/softmax/closed_form/golden/kernels.hpp"
 #include "core/operations/softmax/closed_form/value_sizes.hpp"
 #include "core/tensor/constants.hpp"
 

@@ -1,6 +1,6 @@
 // What MASK and BIAS hide in the codebook fills: counted from the bytes, and shown by kernels that
 // skip tiles by a wrong test.
-#include "core/operations/softmax/closed_form/patterns.hpp"
+#include "core/operations/softmax/closed_form/masks_and_biases/patterns.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "core/operations/softmax/closed_form/marks.hpp"
+#include "core/operations/softmax/closed_form/rising/marks.hpp"
 #include "core/operations/softmax/problem/geometry.hpp"
 
 namespace attest::core {

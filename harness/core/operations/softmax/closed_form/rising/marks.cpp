@@ -1,4 +1,4 @@
-#include "core/operations/softmax/closed_form/marks.hpp"
+#include "core/operations/softmax/closed_form/rising/marks.hpp"
 
 #include <algorithm>
 

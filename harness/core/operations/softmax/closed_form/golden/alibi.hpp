@@ -15,7 +15,7 @@
 #include <functional>
 #include <vector>
 
-#include "core/operations/softmax/closed_form/rows.hpp"
+#include "core/operations/softmax/closed_form/golden/rows.hpp"
 
 namespace attest::core::codebook {
 

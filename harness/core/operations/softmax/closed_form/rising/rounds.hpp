@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/operations/softmax/closed_form/ask_deal.hpp"
-#include "core/operations/softmax/closed_form/mark_plan.hpp"
+#include "core/operations/softmax/closed_form/rising/ask_deal.hpp"
+#include "core/operations/softmax/closed_form/rising/mark_plan.hpp"
 
 namespace attest::core {
 

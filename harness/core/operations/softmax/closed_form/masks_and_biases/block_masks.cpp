@@ -1,4 +1,4 @@
-#include "core/operations/softmax/closed_form/block_masks.hpp"
+#include "core/operations/softmax/closed_form/masks_and_biases/block_masks.hpp"
 
 #include <span>
 

@@ -3,12 +3,12 @@
 #include "core/tensor/simd_targets.hpp"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "core/operations/softmax/closed_form/kernels.cpp"
+#define HWY_TARGET_INCLUDE "core/operations/softmax/closed_form/golden/kernels.cpp"
 #include <hwy/foreach_target.h>
 // After foreach_target.h, which includes this file again for each target.
 #include <hwy/highway.h>
 
-#include "core/operations/softmax/closed_form/kernels.hpp"
+#include "core/operations/softmax/closed_form/golden/kernels.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace attest::core::codebook::HWY_NAMESPACE {

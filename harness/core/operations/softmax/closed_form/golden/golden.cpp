@@ -8,8 +8,8 @@
 
 #include <algorithm>
 
-#include "core/operations/softmax/closed_form/alibi.hpp"
-#include "core/operations/softmax/closed_form/rows.hpp"
+#include "core/operations/softmax/closed_form/golden/alibi.hpp"
+#include "core/operations/softmax/closed_form/golden/rows.hpp"
 #include "core/operations/softmax/softmax.hpp"
 #include "core/tensor/constants.hpp"
 

@@ -1,4 +1,4 @@
-#include "core/operations/softmax/closed_form/levels.hpp"
+#include "core/operations/softmax/closed_form/masks_and_biases/levels.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "core/operations/softmax/closed_form/mark_plan.hpp"
+#include "core/operations/softmax/closed_form/rising/mark_plan.hpp"
 
 namespace attest::core {
 

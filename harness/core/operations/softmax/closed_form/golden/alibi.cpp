@@ -1,9 +1,9 @@
-#include "core/operations/softmax/closed_form/alibi.hpp"
+#include "core/operations/softmax/closed_form/golden/alibi.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-#include "core/operations/softmax/closed_form/kernels.hpp"
+#include "core/operations/softmax/closed_form/golden/kernels.hpp"
 #include "core/tensor/constants.hpp"
 
 namespace attest::core::codebook {

@@ -4,7 +4,7 @@
 #include <map>
 #include <span>
 
-#include "core/operations/softmax/closed_form/marks.hpp"
+#include "core/operations/softmax/closed_form/rising/marks.hpp"
 
 namespace attest::core {
 

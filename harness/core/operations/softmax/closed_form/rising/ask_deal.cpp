@@ -1,4 +1,4 @@
-#include "core/operations/softmax/closed_form/ask_deal.hpp"
+#include "core/operations/softmax/closed_form/rising/ask_deal.hpp"
 
 #include <algorithm>
 #include <iterator>

@@ -4,11 +4,11 @@
 #include <limits>
 
 #include "core/operations/fill_rows.hpp"
-#include "core/operations/softmax/closed_form/block_masks.hpp"
 #include "core/operations/softmax/closed_form/codebook.hpp"
-#include "core/operations/softmax/closed_form/levels.hpp"
-#include "core/operations/softmax/closed_form/marks.hpp"
-#include "core/operations/softmax/closed_form/patterns.hpp"
+#include "core/operations/softmax/closed_form/masks_and_biases/block_masks.hpp"
+#include "core/operations/softmax/closed_form/masks_and_biases/levels.hpp"
+#include "core/operations/softmax/closed_form/masks_and_biases/patterns.hpp"
+#include "core/operations/softmax/closed_form/rising/marks.hpp"
 
 namespace attest::core {
 namespace {
