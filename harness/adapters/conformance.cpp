@@ -12,7 +12,7 @@
 #include "core/operations/declaration.hpp"
 #include "core/problem/glob.hpp"
 #include "core/problem/spec.hpp"
-#include "core/run/rooflines.hpp"
+#include "core/run/rooflines/rooflines.hpp"
 #include "core/run/vectors/vector_runner.hpp"
 #include "core/session/session.hpp"
 #include "core/tensor/error.hpp"

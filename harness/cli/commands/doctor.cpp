@@ -15,7 +15,7 @@
 #include "core/measure/machine/doctor.hpp"
 #include "core/measure/probe.hpp"
 #include "core/problem/spec.hpp"
-#include "core/run/isolation_cost.hpp"
+#include "core/run/plugins/isolation_cost.hpp"
 #include "core/tensor/error.hpp"
 #include "reports/words/units.hpp"
 

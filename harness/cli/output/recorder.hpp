@@ -10,7 +10,7 @@
 #include "cli/output/progress.hpp"
 #include "cli/output/results_file.hpp"
 #include "core/record/results.hpp"
-#include "core/run/rooflines.hpp"
+#include "core/run/rooflines/rooflines.hpp"
 #include "core/session/earlier_results.hpp"
 #include "core/session/session.hpp"
 #include "reports/table.hpp"

@@ -1,6 +1,6 @@
 // Measures the peak rates of this machine: multiply-adds in each dtype, reads from each level of
 // the caches and from memory, exponentials; with one thread and with all. Results can be given as a
-// fraction of them (roofline.hpp).
+// fraction of them (run/rooflines/roofline.hpp).
 #pragma once
 #include <cstdint>
 #include <map>

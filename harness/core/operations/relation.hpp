@@ -112,7 +112,8 @@ class SamePlaces : public Relation {
 };
 
 /// The same inputs again: another run of the same plan or of another plan, with other contents in
-/// the workspace. No operation lists this relation; every problem has it (run/repetition.hpp).
+/// the workspace. No operation lists this relation; every problem has it
+/// (run/relations/repetition.hpp).
 std::unique_ptr<Relation> repetition(const Problem& problem, const Tensors& inputs);
 /// The largest magnitude that a stage has to hold for the inputs of a problem.
 struct StageRange {

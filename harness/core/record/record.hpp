@@ -73,7 +73,7 @@ struct MemoryRecord {
   double tensor_bytes = 0;
 };
 
-/// How near a time comes to the limits of the machine (run/roofline.hpp).
+/// How near a time comes to the limits of the machine (run/rooflines/roofline.hpp).
 struct RooflineRecord {
   double share =
       0;  // least_ns / median_ns; above 1 the harness is wrong: in its peaks or its counts

@@ -4,7 +4,7 @@
 
 #include "core/inputs/golden_store.hpp"
 #include "core/record/record.hpp"
-#include "core/run/plugin.hpp"
+#include "core/run/plugins/plugin.hpp"
 
 namespace attest::core {
 

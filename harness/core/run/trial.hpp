@@ -11,7 +11,7 @@
 #include "core/measure/machine/machine_state.hpp"
 #include "core/operations/arithmetic.hpp"
 #include "core/record/record.hpp"
-#include "core/run/plugin.hpp"
+#include "core/run/plugins/plugin.hpp"
 
 namespace attest::core {
 

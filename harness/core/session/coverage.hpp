@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/record/record.hpp"
-#include "core/run/registry.hpp"
+#include "core/run/plugins/registry.hpp"
 
 namespace attest::core {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/isolation/limits.hpp"
-#include "core/run/registry.hpp"
+#include "core/run/plugins/registry.hpp"
 
 namespace attest::core {
 

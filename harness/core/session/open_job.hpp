@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "core/record/case_key.hpp"
-#include "core/run/registry.hpp"
+#include "core/run/plugins/registry.hpp"
 #include "core/run/runner.hpp"
 #include "core/session/plan.hpp"
 

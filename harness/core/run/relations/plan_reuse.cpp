@@ -1,4 +1,4 @@
-#include "core/run/plan_reuse.hpp"
+#include "core/run/relations/plan_reuse.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/run/plugin.hpp"
+#include "core/run/plugins/plugin.hpp"
 
 namespace attest::core {
 

@@ -14,7 +14,7 @@
 
 #include "core/operations/variant.hpp"
 #include "core/record/record.hpp"
-#include "core/run/plugin.hpp"
+#include "core/run/plugins/plugin.hpp"
 
 namespace attest::core {
 

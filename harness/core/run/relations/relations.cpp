@@ -1,4 +1,4 @@
-#include "core/run/relations.hpp"
+#include "core/run/relations/relations.hpp"
 
 #include <fmt/format.h>
 

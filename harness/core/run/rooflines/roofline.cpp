@@ -1,4 +1,4 @@
-#include "core/run/roofline.hpp"
+#include "core/run/rooflines/roofline.hpp"
 
 #include <algorithm>
 #include <set>

@@ -1,4 +1,4 @@
-#include "core/run/repetition.hpp"
+#include "core/run/relations/repetition.hpp"
 
 #include <fmt/format.h>
 
@@ -9,8 +9,8 @@
 #include "core/measure/time.hpp"
 #include "core/run/memory_room.hpp"
 #include "core/run/outputs.hpp"
-#include "core/run/relations.hpp"
-#include "core/run/reruns.hpp"
+#include "core/run/relations/relations.hpp"
+#include "core/run/relations/reruns.hpp"
 #include "core/tensor/stopwatch.hpp"
 
 namespace attest::core {

@@ -1,9 +1,9 @@
 // Which limit binds, and that no limit is taken for a higher one.
-#include "core/run/roofline.hpp"
+#include "core/run/rooflines/roofline.hpp"
 
 #include <gtest/gtest.h>
 
-#include "core/run/rooflines.hpp"
+#include "core/run/rooflines/rooflines.hpp"
 
 namespace attest::core {
 namespace {

@@ -1,6 +1,6 @@
 // Measures what it costs to run a plugin in a worker process.
 #pragma once
-#include "core/run/plugin.hpp"
+#include "core/run/plugins/plugin.hpp"
 
 namespace attest::core {
 

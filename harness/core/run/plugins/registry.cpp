@@ -1,4 +1,4 @@
-#include "core/run/registry.hpp"
+#include "core/run/plugins/registry.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "core/run/reruns.hpp"
+#include "core/run/relations/reruns.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "core/run/isolation_cost.hpp"
+#include "core/run/plugins/isolation_cost.hpp"
 
 #include <algorithm>
 #include <functional>

@@ -1,4 +1,4 @@
-#include "core/run/plugin.hpp"
+#include "core/run/plugins/plugin.hpp"
 
 #include <fmt/format.h>
 #include <sys/wait.h>

@@ -1,13 +1,13 @@
 // Loading plugins: the good ones, and one clear line for each kind of bad one.
-#include "core/run/plugin.hpp"
+#include "core/run/plugins/plugin.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
 
-#include "core/run/isolation_cost.hpp"
-#include "core/run/registry.hpp"
+#include "core/run/plugins/isolation_cost.hpp"
+#include "core/run/plugins/registry.hpp"
 #include "core/tensor/error.hpp"
 #include "testing/scale_operation.hpp"
 #include "testing/shell.hpp"

@@ -1,11 +1,11 @@
-#include "core/run/rooflines.hpp"
+#include "core/run/rooflines/rooflines.hpp"
 
 #include <algorithm>
 #include <utility>
 
 #include "core/device/device_kinds.hpp"
 #include "core/measure/device_limits.hpp"
-#include "core/run/roofline.hpp"
+#include "core/run/rooflines/roofline.hpp"
 
 namespace attest::core {
 

@@ -1,4 +1,4 @@
-#include "core/run/changed_tensors.hpp"
+#include "core/run/relations/changed_tensors.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,7 +11,7 @@
 #include "core/judge/locate.hpp"
 #include "core/run/memory_room.hpp"
 #include "core/run/outputs.hpp"
-#include "core/run/relations.hpp"
+#include "core/run/relations/relations.hpp"
 #include "core/tensor/stopwatch.hpp"
 
 namespace attest::core {
