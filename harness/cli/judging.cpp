@@ -13,7 +13,7 @@
 #include "cli/output/recorder.hpp"
 #include "cli/output/table_file.hpp"
 #include "core/device/device_kinds.hpp"
-#include "core/measure/machine/board.hpp"
+#include "core/measure/machine/board/board.hpp"
 #include "core/record/races.hpp"
 #include "core/tensor/error.hpp"
 

@@ -94,7 +94,7 @@ struct SweepPoint {
   std::optional<uint64_t> memory_bytes;
 };
 
-/// A Jetson board before and after the runs that were measured (measure/machine/board.hpp).
+/// A Jetson board before and after the runs that were measured (measure/machine/board/board.hpp).
 struct BoardRecord {
   std::map<std::string, std::string> before, after;  // "power_mode", "gpu_mhz" ... where known
   std::map<std::string, std::string> missing;        // why a key is missing in one of these

@@ -11,7 +11,7 @@
 #include <fstream>
 
 #include "core/device/testing/fake_elf.hpp"
-#include "core/measure/machine/doctor.hpp"
+#include "core/measure/machine/doctor/doctor.hpp"
 #include "core/measure/machine/environment.hpp"
 #include "core/measure/testing/fake_board.hpp"
 #include "core/problem/spec.hpp"

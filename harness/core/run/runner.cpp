@@ -7,7 +7,7 @@
 #include "core/device/device_code.hpp"
 #include "core/device/device_kinds.hpp"
 #include "core/judge/guess.hpp"
-#include "core/measure/machine/board.hpp"
+#include "core/measure/machine/board/board.hpp"
 #include "core/run/memory_room.hpp"
 #include "core/run/outputs.hpp"
 #include "core/tensor/constants.hpp"

@@ -6,7 +6,7 @@
 
 #include "core/device/device_kinds.hpp"
 #include "core/isolation/installation.hpp"
-#include "core/measure/machine/board.hpp"
+#include "core/measure/machine/board/board.hpp"
 #include "core/measure/machine/environment.hpp"
 #include "core/problem/glob.hpp"
 #include "core/problem/hint.hpp"

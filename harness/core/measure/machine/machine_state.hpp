@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "core/device/device.hpp"
-#include "core/measure/machine/board.hpp"
+#include "core/measure/machine/board/board.hpp"
 #include "core/measure/machine/files.hpp"
 
 namespace attest::core {
@@ -47,10 +47,10 @@ std::map<std::string, std::string> facts(const DeviceState& state);
 
 /// One line for each event between the two states that makes times doubtful: throttling, more than
 /// 1 % of CPU time stolen by the hypervisor, clocks that fell by more than 10 %, errors of memory,
-/// and the doubts of a board (board.hpp).
+/// and the doubts of a board (board/board.hpp).
 std::vector<std::string> disturbances(const MachineState& before, const MachineState& after);
 /// Why the peak rates of the machine may have changed between the two states: throttling, another
-/// cap of the clocks, and the doubts of a board (board.hpp). Empty if nothing says so.
+/// cap of the clocks, and the doubts of a board (board/board.hpp). Empty if nothing says so.
 std::vector<std::string> changed_limits(const MachineState& before, const MachineState& after);
 /// One line for each reason that held the device's clocks down before or after.
 std::vector<std::string> disturbances(const DeviceState& before, const DeviceState& after);

@@ -27,7 +27,7 @@
 #include <vector>
 
 #include "core/measure/machine/affinity.hpp"
-#include "core/measure/machine/board.hpp"
+#include "core/measure/machine/board/board.hpp"
 #include "core/measure/testing/fake_root.hpp"
 
 #ifndef ATTEST_SOURCE_DIR

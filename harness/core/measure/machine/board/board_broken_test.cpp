@@ -5,7 +5,7 @@
 #include <functional>
 #include <string_view>
 
-#include "core/measure/machine/board.hpp"
+#include "core/measure/machine/board/board.hpp"
 #include "core/measure/testing/fake_board.hpp"
 
 namespace attest::core {

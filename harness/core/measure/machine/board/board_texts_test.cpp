@@ -1,5 +1,5 @@
 // Texts of a board's files, right and wrong.
-#include "core/measure/machine/board_texts.hpp"
+#include "core/measure/machine/board/board_texts.hpp"
 
 #include <gtest/gtest.h>
 

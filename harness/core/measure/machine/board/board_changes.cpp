@@ -1,7 +1,7 @@
 // What happened to a board between two readings of its state.
 #include <fmt/format.h>
 
-#include "core/measure/machine/board.hpp"
+#include "core/measure/machine/board/board.hpp"
 
 namespace attest::core {
 namespace {

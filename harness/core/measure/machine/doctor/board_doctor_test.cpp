@@ -1,5 +1,5 @@
 // What the doctor says of made-up boards in good and in bad order.
-#include "core/measure/machine/board_doctor.hpp"
+#include "core/measure/machine/doctor/board_doctor.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

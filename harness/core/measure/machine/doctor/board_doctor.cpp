@@ -1,4 +1,4 @@
-#include "core/measure/machine/board_doctor.hpp"
+#include "core/measure/machine/doctor/board_doctor.hpp"
 
 #include <fmt/format.h>
 

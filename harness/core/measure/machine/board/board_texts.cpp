@@ -1,4 +1,4 @@
-#include "core/measure/machine/board_texts.hpp"
+#include "core/measure/machine/board/board_texts.hpp"
 
 #include <fmt/format.h>
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "core/datasheets/board_modules.hpp"
-#include "core/measure/machine/board_texts.hpp"
+#include "core/measure/machine/board/board_texts.hpp"
 
 namespace {
 

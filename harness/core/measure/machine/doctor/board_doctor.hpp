@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <vector>
 
-#include "core/measure/machine/board.hpp"
-#include "core/measure/machine/finding.hpp"
+#include "core/measure/machine/board/board.hpp"
+#include "core/measure/machine/doctor/finding.hpp"
 
 namespace attest::core {
 

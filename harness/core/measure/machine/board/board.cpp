@@ -1,4 +1,4 @@
-#include "core/measure/machine/board.hpp"
+#include "core/measure/machine/board/board.hpp"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 
 #include "core/datasheets/board_modules.hpp"
 #include "core/measure/energy_sensors.hpp"
-#include "core/measure/machine/board_texts.hpp"
+#include "core/measure/machine/board/board_texts.hpp"
 #include "core/measure/machine/files.hpp"
 
 namespace attest::core {

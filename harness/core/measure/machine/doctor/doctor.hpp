@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/measure/machine/finding.hpp"
+#include "core/measure/machine/doctor/finding.hpp"
 
 namespace attest::core {
 

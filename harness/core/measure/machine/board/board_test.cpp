@@ -1,6 +1,6 @@
 // The state of boards from descriptions of their files, which were written from NVIDIA's documents:
 // no board has been seen.
-#include "core/measure/machine/board.hpp"
+#include "core/measure/machine/board/board.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

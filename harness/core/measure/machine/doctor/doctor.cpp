@@ -1,4 +1,4 @@
-#include "core/measure/machine/doctor.hpp"
+#include "core/measure/machine/doctor/doctor.hpp"
 
 #include <fmt/format.h>
 #include <linux/perf_event.h>
@@ -12,8 +12,8 @@
 #include "abi/attest.h"
 #include "core/device/cuda_code.hpp"
 #include "core/device/device_kinds.hpp"
-#include "core/measure/machine/board_doctor.hpp"
 #include "core/measure/machine/build_info.hpp"
+#include "core/measure/machine/doctor/board_doctor.hpp"
 #include "core/measure/machine/environment.hpp"
 #include "core/measure/machine/files.hpp"
 #include "core/measure/machine/machine_state.hpp"

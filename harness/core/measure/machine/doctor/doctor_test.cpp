@@ -1,5 +1,5 @@
 // What the doctor says of machines in good and in bad order.
-#include "core/measure/machine/doctor.hpp"
+#include "core/measure/machine/doctor/doctor.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "core/measure/machine/board.hpp"
+#include "core/measure/machine/board/board.hpp"
 
 namespace attest::core {
 namespace {
