@@ -4,9 +4,9 @@
 #include <mutex>
 
 #include "abi/attest.h"
-#include "core/device/cuda_code.hpp"
-#include "core/device/cuda_device.hpp"
-#include "core/device/cuda_driver.hpp"
+#include "core/device/cuda/cuda_code.hpp"
+#include "core/device/cuda/cuda_device.hpp"
+#include "core/device/cuda/cuda_driver.hpp"
 
 namespace attest::core {
 

@@ -4,9 +4,9 @@
 #include <optional>
 
 #include "abi/attest.h"
-#include "core/device/cuda_device.hpp"
-#include "core/device/cuda_golden.hpp"
-#include "core/device/nvml.hpp"
+#include "core/device/cuda/cuda_device.hpp"
+#include "core/device/cuda/cuda_golden.hpp"
+#include "core/device/cuda/nvml.hpp"
 
 namespace attest::core {
 namespace {

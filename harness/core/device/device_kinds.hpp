@@ -1,5 +1,5 @@
-// The kinds of devices. To add one, write its files in this folder and enter it in
-// device_kinds.cpp.
+// The kinds of devices. To add one, write its files in a folder beside this file, as cuda/ is one,
+// and enter it in device_kinds.cpp.
 #pragma once
 #include <span>
 

@@ -8,7 +8,7 @@
 #include <map>
 #include <mutex>
 
-#include "core/device/cuda_golden.hpp"
+#include "core/device/cuda/cuda_golden.hpp"
 #include "core/inputs/golden_store.hpp"
 #include "core/operations/softmax/golden/device_row_job.hpp"
 #include "core/operations/softmax/golden/device_rows.hpp"

@@ -2,7 +2,7 @@
 # Tests that ptxas takes the PTX inside the core, for every architecture of interest that it knows.
 # usage: ptx_test.sh SOURCE_DIR
 set -eu
-ptx=$1/harness/core/device/clock_stamps.ptx.inc
+ptx=$1/harness/core/device/cuda/clock_stamps.ptx.inc
 ptxas=$(command -v ptxas || echo /usr/local/cuda/bin/ptxas)
 [ -x "$ptxas" ] || { echo "NOT TESTED: no ptxas"; exit 64; }
 work=$(mktemp -d)

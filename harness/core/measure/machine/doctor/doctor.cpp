@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "abi/attest.h"
-#include "core/device/cuda_code.hpp"
+#include "core/device/cuda/cuda_code.hpp"
 #include "core/device/device_kinds.hpp"
 #include "core/measure/machine/build_info.hpp"
 #include "core/measure/machine/doctor/board_doctor.hpp"

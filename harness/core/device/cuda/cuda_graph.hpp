@@ -1,6 +1,6 @@
 // Work captured from a stream as a CUDA graph.
 #pragma once
-#include "core/device/cuda.hpp"
+#include "core/device/cuda/cuda.hpp"
 #include "core/device/device.hpp"
 
 namespace attest::core {

@@ -1,6 +1,6 @@
 // The module of the golden's kernels, as nvcc has made it (ATTEST_GOLDEN_MODULE names the file), or
 // none.
-#include "core/device/cuda_golden.hpp"
+#include "core/device/cuda/cuda_golden.hpp"
 
 #ifdef ATTEST_GOLDEN_MODULE
 asm(R"(

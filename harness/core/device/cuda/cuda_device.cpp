@@ -1,11 +1,11 @@
-#include "core/device/cuda_device.hpp"
+#include "core/device/cuda/cuda_device.hpp"
 
 #include <fmt/format.h>
 
-#include "core/device/cuda_graph.hpp"
-#include "core/device/cuda_pool.hpp"
-#include "core/device/cuda_timer.hpp"
-#include "core/device/nvml.hpp"
+#include "core/device/cuda/cuda_graph.hpp"
+#include "core/device/cuda/cuda_pool.hpp"
+#include "core/device/cuda/cuda_timer.hpp"
+#include "core/device/cuda/nvml.hpp"
 
 namespace attest::core {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/device/nvml.hpp"
+#include "core/device/cuda/nvml.hpp"
 
 #include <dlfcn.h>
 #include <fmt/format.h>

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <thread>
 
-#include "core/device/cuda_clock.hpp"
+#include "core/device/cuda/cuda_clock.hpp"
 #include "core/device/device.hpp"
 
 namespace attest::core {

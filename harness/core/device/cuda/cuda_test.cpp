@@ -1,7 +1,7 @@
 // The CUDA device on a driver without one: what is looked up, what fails with which words, and that
 // the gate never holds for ever.
-#include "core/device/cuda_clock.hpp"
-#include "core/device/cuda_device.hpp"
+#include "core/device/cuda/cuda_clock.hpp"
+#include "core/device/cuda/cuda_device.hpp"
 #include "core/device/device_kinds.hpp"
 
 #include <dlfcn.h>

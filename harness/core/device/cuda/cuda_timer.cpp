@@ -1,4 +1,4 @@
-#include "core/device/cuda_timer.hpp"
+#include "core/device/cuda/cuda_timer.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -1,4 +1,4 @@
-#include "core/device/cuda_graph.hpp"
+#include "core/device/cuda/cuda_graph.hpp"
 
 namespace attest::core {
 namespace {

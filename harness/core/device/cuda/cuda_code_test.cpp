@@ -1,6 +1,6 @@
 // Which kernels a library has, and which devices take them. The headers are those that nvcc 13.0
 // wrote for sm_87, sm_90a, sm_100f and PTX of compute_80.
-#include "core/device/cuda_code.hpp"
+#include "core/device/cuda/cuda_code.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

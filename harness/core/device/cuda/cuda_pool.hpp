@@ -3,7 +3,7 @@
 #pragma once
 #include <optional>
 
-#include "core/device/cuda.hpp"
+#include "core/device/cuda/cuda.hpp"
 
 namespace attest::core {
 

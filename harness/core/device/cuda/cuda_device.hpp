@@ -1,6 +1,6 @@
 // The CUDA functions of DeviceKind.
 #pragma once
-#include "core/device/cuda.hpp"
+#include "core/device/cuda/cuda.hpp"
 #include "core/device/device.hpp"
 
 namespace attest::core {

@@ -1,5 +1,5 @@
 // What the management library says of a device, and what becomes of what it does not.
-#include "core/device/nvml.hpp"
+#include "core/device/cuda/nvml.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

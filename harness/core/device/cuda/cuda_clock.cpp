@@ -1,4 +1,4 @@
-#include "core/device/cuda_clock.hpp"
+#include "core/device/cuda/cuda_clock.hpp"
 
 #include <algorithm>
 #include <vector>
@@ -11,7 +11,7 @@ constexpr uint64_t kLeast_ns = 100'000;
 constexpr double kHighest_mhz = 10'000;  // more is a counter that was set back
 
 constexpr char kPtx[] =
-#include "core/device/clock_stamps.ptx.inc"
+#include "core/device/cuda/clock_stamps.ptx.inc"
     ;
 
 }  // namespace

@@ -5,7 +5,7 @@
 
 #include <type_traits>
 
-#include "core/device/cuda_driver.hpp"
+#include "core/device/cuda/cuda_driver.hpp"
 
 namespace attest::core {
 namespace {

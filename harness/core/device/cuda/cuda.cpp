@@ -1,4 +1,4 @@
-#include "core/device/cuda.hpp"
+#include "core/device/cuda/cuda.hpp"
 
 namespace attest::core {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/device/cuda_code.hpp"
+#include "core/device/cuda/cuda_code.hpp"
 
 #include <elf.h>
 #include <fmt/format.h>

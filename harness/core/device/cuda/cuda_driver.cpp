@@ -1,4 +1,4 @@
-#include "core/device/cuda_driver.hpp"
+#include "core/device/cuda/cuda_driver.hpp"
 
 #include <dlfcn.h>
 #include <fmt/format.h>

@@ -1,9 +1,9 @@
-#include "core/device/cuda_golden.hpp"
+#include "core/device/cuda/cuda_golden.hpp"
 
 #include <algorithm>
 
-#include "core/device/cuda.hpp"
-#include "core/device/cuda_device.hpp"
+#include "core/device/cuda/cuda.hpp"
+#include "core/device/cuda/cuda_device.hpp"
 
 namespace attest::core {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/device/cuda_pool.hpp"
+#include "core/device/cuda/cuda_pool.hpp"
 
 namespace attest::core {
 namespace {

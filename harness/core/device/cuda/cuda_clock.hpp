@@ -6,7 +6,7 @@
 #pragma once
 #include <span>
 
-#include "core/device/cuda.hpp"
+#include "core/device/cuda/cuda.hpp"
 #include "core/device/device.hpp"
 
 namespace attest::core {

@@ -1,7 +1,7 @@
 // Contexts, streams and events of a CUDA device. Functions throw DeviceError with the driver's
 // message.
 #pragma once
-#include "core/device/cuda_driver.hpp"
+#include "core/device/cuda/cuda_driver.hpp"
 
 namespace attest::core {
 

@@ -2,7 +2,7 @@
 // more kinds of code than there are entries.
 #include <cstdlib>
 
-#include "core/device/cuda_code.hpp"
+#include "core/device/cuda/cuda_code.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace attest::core;
