@@ -191,6 +191,9 @@ function(attest_fuzzer name)
   endif()
   add_executable(${name} ${FUZZ_SOURCE}
     $<$<NOT:$<BOOL:${ATTEST_FUZZ}>>:${PROJECT_SOURCE_DIR}/harness/testing/replay.cpp>)
+  if(ATTEST_SANITIZE AND NOT ATTEST_FUZZ)
+    target_compile_options(${name} PRIVATE -O0)  # as attest_test does
+  endif()
   target_link_libraries(${name} PRIVATE ${FUZZ_LINK} attest_flags)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   add_dependencies(attest_tests ${name})
