@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cerrno>
 #include <cstring>
@@ -29,9 +30,10 @@ constexpr int64_t kStep_bytes = int64_t{1} << 20;
 // Memory that is more than so many times larger than what is asked for stays for others.
 constexpr int64_t kLargestExcess = 4;
 
-int64_t most_kept_bytes() {
-  static const int64_t machine_bytes = sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
-  return std::min(int64_t{512} << 20, machine_bytes / 16);
+std::atomic<int64_t>& most_kept_bytes() {
+  static std::atomic<int64_t> bytes =
+      std::min(int64_t{512} << 20, sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 16);
+  return bytes;
 }
 
 // In steps of a quarter of a power of two, so that problems of nearly the same size can have each
@@ -82,7 +84,22 @@ class SharedMemory::Kept {
     const Key key{access, piece.bytes, -++given_};
     by_age_.emplace(given_, key);
     by_size_.emplace(key, std::move(piece));
-    while (bytes_ > most_kept_bytes()) {
+    release_all_but(most_kept_bytes());
+  }
+
+  void keep(int64_t most_bytes) {
+    const std::scoped_lock lock(mutex_);
+    release_all_but(most_bytes);
+  }
+
+ private:
+  // The access, the bytes, and minus the count of pieces given until this one was.
+  using Key = std::tuple<int32_t, int64_t, int64_t>;
+  static constexpr int64_t kNewest = std::numeric_limits<int64_t>::min();
+
+  // The oldest go first.
+  void release_all_but(int64_t most_bytes) {
+    while (bytes_ > most_bytes) {
       const auto oldest = by_size_.find(by_age_.begin()->second);
       bytes_ -= oldest->second.bytes;
       release(oldest->second);
@@ -90,11 +107,6 @@ class SharedMemory::Kept {
       by_age_.erase(by_age_.begin());
     }
   }
-
- private:
-  // The access, the bytes, and minus the count of pieces given until this one was.
-  using Key = std::tuple<int32_t, int64_t, int64_t>;
-  static constexpr int64_t kNewest = std::numeric_limits<int64_t>::min();
 
   std::mutex mutex_;
   std::map<Key, Piece> by_size_;
@@ -133,6 +145,12 @@ SharedMemory::~SharedMemory() {
   else
     Kept::instance().give(access_, std::move(piece_));
 }
+
+void SharedMemory::keep_at_most(int64_t bytes) {
+  most_kept_bytes() = bytes;
+  Kept::instance().keep(bytes);
+}
+void SharedMemory::give_back() { Kept::instance().keep(0); }
 
 // Older systems refuse; whoever fills the memory then gets the pages.
 void SharedMemory::populate(int64_t begin, int64_t bytes) const {

@@ -27,7 +27,7 @@ enum class Reuse {
 
 /// A file in memory that is mapped readable and writable in this process. New pages cost some
 /// twenty times as much as writing over old ones, so this process keeps the memory of owners that
-/// are gone: a sixteenth of the machine's memory, 512 MiB at most.
+/// are gone: a sixteenth of the machine's memory, 512 MiB at most, unless keep_at_most is called.
 class SharedMemory {
  public:
   /// At least `bytes` of memory. `access`: of the workers, ATTEST_READ or ATTEST_WRITE. Memory of
@@ -41,6 +41,10 @@ class SharedMemory {
   char* data() const { return piece_.base; }
   /// False where an earlier owner had it: it has pages then.
   bool is_new() const { return is_new_; }
+  /// Sets how many bytes of memory without an owner this process keeps. The oldest go first.
+  static void keep_at_most(int64_t bytes);
+  /// Gives all memory without an owner back to the system.
+  static void give_back();
   /// Gets the pages of [begin, begin + bytes) from the system, on all CPUs at once. For what is
   /// about to be filled: one thread that fills it would wait for each new page in turn.
   void populate(int64_t begin, int64_t bytes) const;

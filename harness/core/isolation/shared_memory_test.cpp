@@ -92,6 +92,24 @@ TEST(SharedMemory, GetsThePagesThatAreAskedFor) {
   EXPECT_FALSE(SharedMemory(ATTEST_WRITE, 9 * kBytes, Reuse::kKept).is_new());
 }
 
+TEST(SharedMemory, IsKeptUpToALimitAndGivenBack) {
+  constexpr int64_t kLess = 12 * kBytes, kMore = 14 * kBytes;
+  const auto is_kept = [](int64_t bytes) {
+    return !SharedMemory(ATTEST_WRITE, bytes, Reuse::kKept).is_new();
+  };
+  SharedMemory::keep_at_most(kMore - 1);
+  used(ATTEST_WRITE, kMore, Reuse::kKept);
+  EXPECT_FALSE(is_kept(kMore));
+  used(ATTEST_WRITE, kLess, Reuse::kKept);
+  EXPECT_TRUE(is_kept(kLess));
+  SharedMemory::give_back();
+  EXPECT_FALSE(is_kept(kLess));
+  EXPECT_TRUE(is_kept(kLess)) << "the limit stays as it was";
+  SharedMemory::keep_at_most(kLess - 1);
+  EXPECT_FALSE(is_kept(kLess)) << "what is kept already counts too";
+  SharedMemory::keep_at_most(int64_t{512} << 20);
+}
+
 // A small problem does not take the memory that a large one will want.
 TEST(SharedMemory, GoesToOwnersOfItsSize) {
   const ino_t large = used(ATTEST_WRITE, 40 * kBytes, Reuse::kKept);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/isolation/shared_memory.hpp"
 #include "core/measure/machine/memory.hpp"
 
 namespace attest::core {
@@ -24,7 +25,10 @@ Outcome fits_in_memory(double bytes, double share, uint64_t memory_bytes,
     return {ReasonCode::kSkippedMemory,
             fmt::format("{}; --memory allows {}", needs, print_memory(double(memory_bytes)))};
   if (bytes < kAlwaysThere_bytes) return {};
-  const double most = share * double(read_memory().available_bytes);
+  double most = share * double(read_memory().available_bytes);
+  if (bytes <= most) return {};
+  SharedMemory::give_back();
+  most = share * double(read_memory().available_bytes);
   if (bytes <= most) return {};
   return {ReasonCode::kSkippedMemory,
           fmt::format("{}; the limit is {}", needs, print_memory(most))};

@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "core/isolation/shared_memory.hpp"
 #include "core/measure/machine/affinity.hpp"
 #include "core/measure/machine/caches.hpp"
 #include "core/problem/spec.hpp"
@@ -108,6 +109,17 @@ TEST(MemoryRoom, HeedsTheUsersLimit) {
   EXPECT_THAT(huge.reason, HasSubstr("needs much; the limit is "));
   EXPECT_EQ(print_memory(160 << 20), "160 MiB");
   EXPECT_EQ(print_memory(1.5 * (1 << 30)), "1.5 GiB");
+}
+
+TEST(MemoryRoom, TakesBackWhatIsKeptBeforeItRefuses) {
+  constexpr int64_t kBytes = 48 << 20;
+  const auto is_new = [] { return SharedMemory(ATTEST_WRITE, kBytes, Reuse::kKept).is_new(); };
+  is_new();
+  EXPECT_FALSE(is_new());
+  EXPECT_TRUE(fits_in_memory(100 << 20, 0.5, 0, "needs 100 MiB").passes());
+  EXPECT_FALSE(is_new()) << "there is room";
+  EXPECT_FALSE(fits_in_memory(0x1p60, 0.5, 0, "needs much").passes());
+  EXPECT_TRUE(is_new());
 }
 
 // With relations, the limit of the worker holds for what they need beside the case.

@@ -6,8 +6,10 @@
 
 #include "core/device/device_kinds.hpp"
 #include "core/isolation/installation.hpp"
+#include "core/isolation/shared_memory.hpp"
 #include "core/measure/machine/board/board.hpp"
 #include "core/measure/machine/environment.hpp"
+#include "core/measure/machine/memory.hpp"
 #include "core/problem/glob.hpp"
 #include "core/problem/hint.hpp"
 #include "core/run/vectors/vector_runner.hpp"
@@ -17,6 +19,10 @@
 
 namespace attest::core {
 namespace {
+
+// The inputs, outputs and relations of one case may take a GiB. What is not kept of them costs the
+// next case new pages.
+constexpr int64_t kMostKept_bytes = int64_t{2} << 30;
 
 double timed_seconds(const TimeRecord& time) {
   double ns = time.warmup_ns + time.audits_ns.value_or(0);
@@ -82,6 +88,7 @@ Session::Session(Plan plan, const Implementations& implementations, const RunOpt
       options_(options),
       tokens_(token_files),
       cancelled_(cancelled ? cancelled : [] { return false; }) {
+  SharedMemory::keep_at_most(std::min(kMostKept_bytes, int64_t(read_memory().total_bytes / 16)));
   check_impls();
 }
 
