@@ -580,6 +580,21 @@ std::vector<TermCase> term_cases() {
        Bug::kLse,
        {},
        {"top_k_levels"}},
+      {T::kRepeated,
+       "repeated_scores",
+       "f32 sums of 1,420 equal p, which are not 1 beside a sink, of keys that differ",
+       {},
+       [] {
+         Case c = dense({.keys = 20000, .rows = 8, .head_dim = 4, .lse = true, .sink = 1});
+         c.problem.as<Params>().top_k = 1420;
+         finish_problem(c.problem);
+         softmax_operation().fill(c.problem, {"top_k_levels", 1}, c.tensors, false);
+         static_cast<float*>(c.tensors[ATTEST_SINKS].data)[0] = 5;
+         return c;
+       },
+       Bug::kLse,
+       {},
+       {"top_k_levels"}},
       {T::kWeighsByLse, "weighs_by_lse", "p = exp(s - lse) with an lse of 400",
        in(ATTEST_F32, {}, ATTEST_WEIGHS_BY_LSE, 16),
        [] {

@@ -108,7 +108,9 @@ SharedTerms shared_terms(const RowScores& row, const RowSums& sums, const SigmaM
   terms.few_steps =
       model.few_codes && least_p < kStepsOfCodes * eta_kappa ? model.few_steps * keys : 0;
   terms.normaliser = flat ? all_alike * all_alike : terms.weights.a2;
-  const double repeated = std::max(model.least_repeated, sums.repeated / (keys * keys));
+  // Neighbours are equal as often as any two keys, since a fill deals out its scores by chance.
+  const double repeated =
+      std::max({model.least_repeated, sums.repeated / (keys * keys), sums.equal_neighbours / keys});
   const double top = std::exp(row.top() - row.lse);  // of the sink too
   terms.coherent = model.coherent_variance(terms.weights.small, flat ? 1 : repeated, top, row.keys);
   terms.mean_o2 = mean_square(sums.pv, dim_v);

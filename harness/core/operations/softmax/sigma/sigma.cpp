@@ -199,6 +199,7 @@ double SigmaModel::stalled_square(double lost_sum) const {
 bool SigmaModel::has_common_addends() const { return u_s > kUnit; }
 
 void SigmaModel::take_few_scores() {
+  scores_repeat = true;
   if (u_s > kUnit) few_scores = factor(SigmaTerm::kFewScores) * u_s;
 }
 

@@ -162,6 +162,7 @@ struct SigmaModel {
   double truncated;       // 1: probabilities are truncated
   bool normalised_first;
   bool few_codes, large_scores;  // take_few_codes
+  bool scores_repeat = false;    // take_few_scores
   bool values_may_follow;        // take_any_values
   bool scores_spread = false;    // take_spread_scores
   double small_operands = 0;     // variance of a score: take_subnormal_operands
@@ -214,7 +215,8 @@ struct SigmaModel {
   /// Call this for inputs whose scores take few values. Coarse scores that are equal round
   /// alike, whether or not their keys are equal. All of them may round to one side: a query that
   /// was itself rounded brings every score equally near to a number of the scores' dtype. So the
-  /// lse errs by up to u_s sum p |s|, which is reached where each error is the largest.
+  /// lse errs by up to u_s sum p |s|, which is reached where each error is the largest. The
+  /// probabilities of equal scores are equal addends of the normaliser.
   void take_few_scores();
   /// Call this for inputs whose scores spread over hundreds and more. A coarse score may err so
   /// much there that the wrong key has the largest.

@@ -44,7 +44,8 @@ class KeySums {
   // The members of RowSums that are one number for each row.
   struct Scalars {
     kernels::WeightSums weights;
-    double repeated = 0, common = 0, mean_dot = 0, sizes = 0, at_cap = 0, too_large = 0;
+    double repeated = 0, equal_neighbours = 0, common = 0, mean_dot = 0, sizes = 0, at_cap = 0,
+           too_large = 0;
   };
   std::vector<Scalars> scalars;  // [kTaskRows]
 };

@@ -68,6 +68,15 @@ void add_mean_dot(const TileScores& scores, const TileWeights& weights, int64_t 
   sum = total;
 }
 
+void add_equal_neighbours(const TileScores& scores, int64_t r, int64_t keys, double& sum) {
+  double before = kHidden;
+  for (const double score : std::span(scores.scores.row(r), size_t(keys))) {
+    if (score == kHidden) continue;
+    sum += score == before;
+    before = score;
+  }
+}
+
 void add_sizes(const TileScores& scores, const TileWeights& weights, int64_t r, int64_t keys,
                double& sum) {
   const double *p = weights.probabilities.row(r), *score = scores.scores.row(r);

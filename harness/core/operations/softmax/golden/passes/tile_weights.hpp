@@ -45,6 +45,9 @@ void add_at_cap(const TileScores& scores, const TileWeights& weights, int64_t r,
 /// LseSums::mean_dot: adds p |dot product| times the softcap's slope, for each visible key.
 void add_mean_dot(const TileScores& scores, const TileWeights& weights, int64_t r, int64_t keys,
                   double& sum);
+/// RowSums::equal_neighbours: adds the number of visible keys whose score is that of the visible
+/// key before them in the block.
+void add_equal_neighbours(const TileScores& scores, int64_t r, int64_t keys, double& sum);
 /// LseSums::sizes: adds p times the size of each visible key's score; if it has several steps, the
 /// root of the sum of their squares.
 void add_sizes(const TileScores& scores, const TileWeights& weights, int64_t r, int64_t keys,

@@ -78,6 +78,19 @@ TEST(TileWeights, SumsForTheLseAddUp) {
   }
 }
 
+// Hidden keys between two that are equal do not part them.
+TEST(TileWeights, EqualNeighboursAreCounted) {
+  WeightsTrial trial(0);
+  const double given[] = {7, kHidden, 7, -7};
+  std::copy(std::begin(given), std::end(given), trial.scores.scores.row(kWeightRow));
+  double sum = 10;
+  add_equal_neighbours(trial.scores, kWeightRow, kWeightKeys, sum);
+  EXPECT_EQ(sum, 11);
+  trial.scores.scores.row(kWeightRow)[3] = 7;
+  add_equal_neighbours(trial.scores, kWeightRow, kWeightKeys, sum);
+  EXPECT_EQ(sum, 13);
+}
+
 // Probabilities of exp(-5), exp(-1.5), exp(-1).
 TEST(TileWeights, TellWhatIsLostFromWhatMayBe) {
   WeightsTrial trial(0);
