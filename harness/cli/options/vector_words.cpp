@@ -8,7 +8,9 @@ namespace attest::cli {
 
 void add_vector_words(CLI::App& command, core::VectorWords& words) {
   for (const auto& [key, help] :
-       {std::pair("operation", "for a .safetensors or .npz file: softmax (default) or linear"),
+       {std::pair("operation",
+                  "for a .safetensors or .npz file: softmax (default), linear, deformable or "
+                  "softmax_backward"),
         std::pair("params", "for such a file: parameters as in attest.h, 'causal softcap=30'"),
         std::pair("layout",
                   "for such a file: bhsd (default), or bshd: [batch, tokens, heads, dim]"),

@@ -49,6 +49,8 @@ json describe_bare(const VectorPlace& place) {
       throw Error(fmt::format("{}: {} is there twice", place.model.string(), role));
     description["tensors"][role] = file + ":" + tensor.name;
   }
+  if (!description.contains("tensors"))
+    throw Error(fmt::format("{}: has no tensors", place.model.string()));
   return description;
 }
 

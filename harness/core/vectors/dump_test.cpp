@@ -19,15 +19,15 @@ class Dump : public ::testing::Test {
  protected:
   void SetUp() override { fs::remove_all(folder_), fs::create_directories(folder_); }
   void TearDown() override { fs::remove_all(folder_); }
-  /// Tensors of zeros, [1, 2, 3, 4] unless they have "name:dims" or are BOOL.
+  /// Tensors of zeros, [1, 2, 3, 4], but "lse" [1, 2, 3].
   void save(const std::vector<std::string>& names, const std::string& dtype = "F32") const {
-    std::string header, data;
+    std::string header = "{", data;
     for (const std::string& name : names) {
-      header +=
-          (header.empty() ? "{" : ",") +
-          ("\"" + name + "\":{\"dtype\":\"" + dtype + "\",\"shape\":[1,2,3,4],\"data_offsets\":[") +
-          std::to_string(data.size()) + ",";
-      data += std::string(24 * (dtype == "F32" ? 4 : 2), '\0');
+      header += (data.empty() ? "" : ",") +
+                ("\"" + name + "\":{\"dtype\":\"" + dtype + "\",\"shape\":[1,2,3" +
+                 (name == "lse" ? "" : ",4") + "],\"data_offsets\":[") +
+                std::to_string(data.size()) + ",";
+      data += std::string(size_t(name == "lse" ? 6 : 24) * (dtype == "F32" ? 4 : 2), '\0');
       header += std::to_string(data.size()) + "]}";
     }
     std::ofstream(folder_ / "dump.safetensors", std::ios::binary)
@@ -83,6 +83,26 @@ TEST_F(Dump, ParametersAreThoseOfTheOperationThatIsNamed) {
               HasSubstr("--params: softmax has no 'eps'"));
   EXPECT_THAT(error_of([] { check_words({{"operation", "linear"}, {"params", "softcap=3"}}); }),
               HasSubstr("--params: linear has no 'softcap'"));
+}
+
+// O is an input of gradients. Outputs are judged together, or inputs are given alone.
+TEST_F(Dump, GradientsAreAllThereOrNoneIs) {
+  const std::map<std::string, std::string> gradients{{"operation", "softmax_backward"}};
+  save({"q", "k", "v", "o", "lse", "do", "dq", "dk", "dv"});
+  EXPECT_EQ(read(gradients).outputs.size(), 3u);
+  EXPECT_TRUE(read(gradients).arithmetic.has_value());
+  save({"q", "k", "v", "o", "lse", "do"});
+  EXPECT_FALSE(read(gradients).arithmetic.has_value());
+  save({"q", "k", "v", "o", "lse", "do", "dq", "dk"});
+  EXPECT_THAT(error_of([&] { read(gradients); }),
+              HasSubstr("tensors: 'dv' is missing; outputs are judged together"));
+  save({"q", "k", "v", "lse"});
+  EXPECT_THAT(error_of([&] { read(); }), HasSubstr("tensors: 'o' is missing"));
+}
+
+TEST_F(Dump, AFileWithoutTensorsIsRefused) {
+  save({});
+  EXPECT_THAT(error_of([&] { read(); }), HasSubstr("dump.safetensors: has no tensors"));
 }
 
 TEST_F(Dump, WhatIsNotKnownIsNamed) {

@@ -155,13 +155,25 @@ void check_layout(const std::string& layout, const std::string& where) {
     throw Error(fmt::format("{}: {} where bhsd or bshd is right", where, in_quotes(layout)));
 }
 
+bool has_role(const std::vector<Named>& named, const Role& role) {
+  return std::ranges::any_of(named,
+                             [&](const Named& tensor) { return tensor.role->index == role.index; });
+}
+
 void check_inputs(const std::vector<Named>& named, const Operation& operation,
                   const std::string& where) {
   for (const Role& role : operation.roles())
-    if (role.required && !is_output(role) && std::ranges::none_of(named, [&](const Named& tensor) {
-          return tensor.role->index == role.index;
-        }))
+    if (role.required && !is_output(role) && !has_role(named, role))
       throw Error(fmt::format("{}: {} needs a tensor '{}'", where, operation.name(), role.name));
+}
+
+/// Outputs that are judged like an implementation's need all that one has to write.
+void check_outputs(const std::vector<Named>& named, const Operation& operation,
+                   const std::string& where) {
+  for (const Role& role : operation.roles())
+    if (role.required && is_output(role) && !has_role(named, role))
+      throw Error(fmt::format("{}: tensors: '{}' is missing; outputs are judged together", where,
+                              role.name));
 }
 
 /// Sizes that the file gives; what it leaves open follows from the tensors (not where they are
@@ -248,13 +260,8 @@ void map_named(const json& description, TestVector& vector, const VectorPlace& p
         "{}: unknown key {}{}", where, in_quotes(key),
         did_you_mean(key, std::vector<std::string>{"operation", "layout", "source", "tolerance",
                                                    "arithmetic", "tensors", "params"})));
-  const bool has_o = std::ranges::any_of(
-      named, [](const Named& tensor) { return tensor.role->index == ATTEST_O; });
-  if (vector.arithmetic && !has_o) {
-    if (!vector.outputs.empty())
-      throw Error(where + ": tensors: 'o' is missing; the other outputs are judged with it");
-    vector.arithmetic.reset();  // inputs alone
-  }
+  if (vector.outputs.empty()) vector.arithmetic.reset();  // inputs alone
+  if (vector.arithmetic) check_outputs(named, *operation, where);
   finish(vector);
 }
 
