@@ -32,7 +32,8 @@ if grep -q 'DATTEST_SM90A' "$work/build/build.ninja"; then
 fi
 expect "$fake_cuda" "" 'implementations for 87-real, nvcc' -DATTEST_CUDA_ARCHITECTURES=87-real
 expect /nowhere/libcuda.so.1 "" 'implementations for 75-real 80-real 86-real' \
-  -DATTEST_CUDA=on -DATTEST_CUDA_ARCHITECTURES=
+  -DATTEST_CUDA=on -DATTEST_CUDA_ARCHITECTURES= -DATTEST_CUDA_MUTANTS=ON
+grep -q flash_cuda_planted "$work/build/build.ninja"
 said=$(cmake -S "$source" -B "$work/off" -G Ninja -DATTEST_TESTS=OFF -DATTEST_CUDA=OFF 2>&1)
 if grep -q 'CUDA: ' <<<"$said"; then
   echo "built where it is off"
