@@ -25,10 +25,13 @@ Outcome fits_in_memory(double bytes, double share, uint64_t memory_bytes,
     return {ReasonCode::kSkippedMemory,
             fmt::format("{}; --memory allows {}", needs, print_memory(double(memory_bytes)))};
   if (bytes < kAlwaysThere_bytes) return {};
-  double most = share * double(read_memory().available_bytes);
-  if (bytes <= most) return {};
-  SharedMemory::give_back();
-  most = share * double(read_memory().available_bytes);
+  const auto most_bytes = [share] { return share * double(read_memory().available_bytes); };
+  double most = most_bytes();
+  const bool could_fit = bytes <= share * double(read_memory().total_bytes);
+  if (bytes > most && could_fit) {
+    SharedMemory::give_back();
+    most = most_bytes();
+  }
   if (bytes <= most) return {};
   return {ReasonCode::kSkippedMemory,
           fmt::format("{}; the limit is {}", needs, print_memory(most))};

@@ -9,6 +9,7 @@
 #include "core/isolation/shared_memory.hpp"
 #include "core/measure/machine/affinity.hpp"
 #include "core/measure/machine/caches.hpp"
+#include "core/measure/machine/memory.hpp"
 #include "core/problem/spec.hpp"
 #include "core/run/memory_room.hpp"
 #include "core/run/runner.hpp"
@@ -119,6 +120,9 @@ TEST(MemoryRoom, TakesBackWhatIsKeptBeforeItRefuses) {
   EXPECT_TRUE(fits_in_memory(100 << 20, 0.5, 0, "needs 100 MiB").passes());
   EXPECT_FALSE(is_new()) << "there is room";
   EXPECT_FALSE(fits_in_memory(0x1p60, 0.5, 0, "needs much").passes());
+  EXPECT_FALSE(is_new()) << "no memory would be enough";
+  const double all_bytes = double(read_memory().total_bytes);
+  EXPECT_FALSE(fits_in_memory(0.5 * all_bytes, 0.5, 0, "needs all").passes());
   EXPECT_TRUE(is_new());
 }
 

@@ -20,8 +20,8 @@
 namespace attest::core {
 namespace {
 
-// The inputs, outputs and relations of one case may take a GiB. What is not kept of them costs the
-// next case new pages.
+// The inputs, outputs and relations of one case may take a GiB. For memory that is not kept, the
+// next case gets new pages.
 constexpr int64_t kMostKept_bytes = int64_t{2} << 30;
 
 double timed_seconds(const TimeRecord& time) {
