@@ -20,17 +20,16 @@ uint64_t role_seed(uint64_t seed, int32_t role) {
   return random_bits(seed, 0x6638ULL + uint64_t(role));
 }
 
-// Of normal numbers in all. Larger ones get the largest code.
-constexpr double kLargestNumber = 4.5;
+// The largest code stands for so many standard deviations; larger numbers are saturated. 448 and
+// 57,344 are 3.5 times a power of two, so that multiplying keeps the codes of numbers that are
+// rounded already: rounding twice would leave a quarter of the codes out.
+constexpr double kLargestNumber = 3.5;
 
 void multiply(const Tensor& tensor, double by) {
-  const TensorSpec& spec = tensor.spec;
-  const int leading = spec.rank - 1;
-  fill_rows(tensor, [&](int64_t r, std::span<float> values) {
-    std::vector<double> row(values.size());
-    load_row(tensor.data, spec.dtype, row_offset(spec, leading, r), int64_t(row.size()),
-             spec.stride[leading], row.data());
-    std::ranges::transform(row, values.begin(), [by](double x) { return float(x * by); });
+  const DType dtype = tensor.spec.dtype;
+  edit_elements(tensor, [&](int64_t, int64_t, double x) {
+    const auto product = float(x * by);
+    return double(is_f8(dtype) ? saturated(product, dtype) : product);
   });
 }
 
@@ -128,9 +127,9 @@ void scale_to_codes(const Tensors& tensors) {
     const Tensor &numbers = tensors[size_t(stored.role)],
                  &factors = tensors[size_t(stored.factors)];
     if (!factors || !is_f8(numbers.spec.dtype)) continue;
-    const double unit = largest_finite(numbers.spec.dtype) / kLargestNumber;
-    multiply(numbers, unit);
-    multiply(factors, 1 / unit);
+    const double scale = largest_finite(numbers.spec.dtype) / kLargestNumber;
+    multiply(numbers, scale);
+    multiply(factors, 1 / scale);
   }
 }
 
