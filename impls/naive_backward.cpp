@@ -1,7 +1,7 @@
 // naive_backward: the gradients of softmax attention by definition, in float32. Each pair of a
 // query and a key is computed twice: once for dQ, whose sum runs over the keys, and once for dK and
-// dV, whose sums run over the queries. So no thread adds to what another one adds to. DBIAS takes a
-// third time.
+// dV, whose sums run over the queries. So no thread adds to what another one adds to. For DBIAS
+// each pair is computed a third time.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -171,8 +171,8 @@ struct NaiveBackward {
       a.d_v(b, kv_head, j, d) = of_v[static_cast<size_t>(d)];
   }
 
-  /// The places along a dim of DBIAS that belong to `place` of it: that one, or all `count` if they
-  /// share it.
+  /// The sequences, heads or queries, of which there are `count`, whose bias has index `place` in a
+  /// dim: one, or all.
   struct Places {
     int64_t begin, end;
   };

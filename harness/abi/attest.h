@@ -412,9 +412,9 @@ typedef struct attest_stage {
   // What the stage's numbers are rounded to, or kept in; 0: f32. How tensors are stored does not
   // count, but a QK in the 8 bits of Q and K multiplies what they store, and factors come after it.
   int32_t dtype;
-  // The largest relative error of the stage's function (exp) where it is coarser than the dtype, at
-  // most 2^-8; else 0. Stages without a function have none. An implementation that declares another
-  // number is not judged: its record is an error.
+  // The largest relative error of the stage's function (exp) where it is coarser than the dtype;
+  // else 0. Stages without a function have none. An implementation that declares less than 0 or
+  // more than 2^-8 is not judged: its record is an error.
   float rel_error;
 } attest_stage;
 // How any operation may compute. Bits 0 .. 15 are shared by the operations; an operation's own

@@ -582,7 +582,7 @@ std::vector<TermCase> term_cases() {
        {"top_k_levels"}},
       {T::kRepeated,
        "repeated_scores",
-       "f32 sums of 1,420 equal p, which are not 1 beside a sink, of keys that differ",
+       "f32 sums of 1,420 equal p of different keys; a sink makes p smaller than 1",
        {},
        [] {
          Case c = dense({.keys = 20000, .rows = 8, .head_dim = 4, .lse = true, .sink = 1});

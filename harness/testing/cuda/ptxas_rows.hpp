@@ -149,7 +149,7 @@ inline std::string print_tables(const std::vector<KernelRow>& rows, const std::s
       text += std::string("\n## What a multiprocessor holds: ") + name +
               "\n\nShared memory of a block is static and dynamic; `attend_windows` and "
               "`attend_patches` have tables of a problem's windows on top.\n" +
-              "Blocks by the formula in impls/testing/cuda/occupancy.hpp.\n\n" +
+              "Blocks by the formula in harness/testing/cuda/occupancy.hpp.\n\n" +
               print_residency(rows, architecture, on);
   return text;
 }

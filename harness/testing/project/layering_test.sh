@@ -16,7 +16,7 @@ reset() {
   write harness/core/judge/b.cpp '#include "core/judge/b.hpp"' '#include "core/tensor/a.hpp"'
   write harness/core/run/c_test.cpp '#include "core/judge/b.hpp"' \
     'const char* example = "flash_cpu";'
-  write harness/cli/main.cpp '#include "core/run/registry.hpp"'
+  write harness/cli/main.cpp '#include "core/run/plugins/registry.hpp"'
   write impls/flash_cpu.cpp '#include "attest.hpp"' '#include "hwy/highway.h"'
   write reports/table.cpp '#include "core/record/record.hpp"' '#include "reports/table.hpp"'
   write suites/vit.json '{}'

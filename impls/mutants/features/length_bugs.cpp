@@ -1,6 +1,6 @@
-// Softmax over packed, padded or paged sequences that is wrong at lengths which are rare: one bug
-// for each table. The attention around it is plain. An implementation refuses problems where its
-// bug does nothing.
+// Softmax over packed, padded or paged sequences that is wrong at rare lengths: one bug for each
+// table. The attention around it is plain. An implementation refuses problems where its bug does
+// nothing.
 #include <algorithm>
 #include <cmath>
 #include <vector>

@@ -1,7 +1,7 @@
 // backward_bugs: gradients of softmax attention in one pass over the pairs, healthy or with one
-// planted bug each, for attest to find. dK and dV are summed in the workspace, query after query;
-// a thread has all queries of a key head, or of all of them where they may share a bias whose
-// gradient is asked for.
+// planted bug each, for attest to find. dK and dV are summed in the workspace, query after query. A
+// thread has all queries of a key head. With DBIAS, to which several key heads may add, one thread
+// has all key heads.
 #include <algorithm>
 #include <cmath>
 #include <limits>

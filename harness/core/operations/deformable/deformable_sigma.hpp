@@ -45,8 +45,8 @@ class RowExpectation {
     Rounding(DType to, bool flush);
     /// Returns the variance of the error of rounding t.
     double variance(double t) const;
-    /// Returns variance(t), but 0 if the dtype holds t, and the square of the error if t is halfway
-    /// between two numbers of the dtype.
+    /// Returns variance(t), but 0 if the dtype holds t and does not flush it, and at least the
+    /// square of the error if t is halfway between two numbers of the dtype.
     double inexact(double t) const;
 
    private:

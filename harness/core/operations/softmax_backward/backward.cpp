@@ -35,7 +35,7 @@ constexpr Role kBackwardRoles[] = {
     {ATTEST_BLOCK_MASK, "block_mask", ATTEST_READ, false, ATTEST_BOOL},
     {ATTEST_SEQ_LENS_Q, "seq_lens_q", ATTEST_READ, false, ATTEST_I32},
     {ATTEST_SEQ_LENS_KV, "seq_lens_kv", ATTEST_READ, false, ATTEST_I32},
-    {ATTEST_DBIAS, "dbias", ATTEST_WRITE, false, ATTEST_NONE},  // below BIAS, whose dims it has
+    {ATTEST_DBIAS, "dbias", ATTEST_WRITE, false, ATTEST_NONE},  // after BIAS, whose dims it has
     // attest.h has all that follow, too; check() refuses them.
     {ATTEST_CU_SEQLENS_Q, "cu_seqlens_q", ATTEST_READ, false, ATTEST_I32},
     {ATTEST_CU_SEQLENS_KV, "cu_seqlens_kv", ATTEST_READ, false, ATTEST_I32},
@@ -72,8 +72,8 @@ void check_bias_gradient(const Problem& problem) {
   if (!problem.has(ATTEST_BIAS)) throw Error("dbias: the problem has no bias; add one");
   if (problem.tensor[ATTEST_BIAS].dim[3] != problem.as<BackwardParams>().seq_len_kv)
     throw Error(
-        "dbias: that of a bias that all keys share is not judged yet; give the bias a number for "
-        "each key, or leave dbias out");
+        "dbias: the gradient of a bias that all keys share is not judged yet; give the bias a "
+        "number for each key, or leave dbias out");
 }
 
 class SoftmaxBackwardOperation final : public Operation {

@@ -12,7 +12,8 @@
 namespace attest::core::backward {
 namespace {
 
-// Up to so many pairs of a head a kernel may compute O and LSE again.
+// O and LSE of a head with more pairs are not computed again; a row of DBIAS that sums over more
+// pairs is not emulated.
 constexpr double kMostPairs = 4e6;
 
 class BackwardEmulator {

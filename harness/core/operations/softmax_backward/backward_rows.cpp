@@ -117,8 +117,8 @@ void PairErrors::set_score_errors(const Score& score, double lse, Pair& pair) co
               square * square;
   // What all pairs may have in common counts by its bound, not by its deviation.
   const double sign = score.tanh < 0 ? -1 : 1;
-  // Scores on a grid, or distances times a slope, differ by whole steps. Beside one bias they are
-  // all rounded alike.
+  // Scores on a grid, or distances times a slope, differ by whole steps of the logit's dtype. With
+  // one bias added to all, every logit then has the same rounding error.
   pair.alike = shares_bias_ ? sign * factor(Term::kSharedBias) * std::max(u_score_, kStep) *
                                   std::fabs(score.logit)
                             : 0;

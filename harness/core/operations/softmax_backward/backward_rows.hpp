@@ -41,7 +41,8 @@ struct Pair {
   // Variances that equal keys, or equal queries, share: of the logit and so of p, relative; of p
   // times the slope, as a share of p
   double logit = 0, bent = 0;
-  // The same: bounds of what all pairs at the softcap, or with one bias, err by alike
+  // Bounds of the error that all pairs at the softcap, or all with one bias, have in common: of the
+  // logit; of p times the slope
   double alike = 0, bent_alike = 0;
   double gradient = 0;  // variance of do.v
 };

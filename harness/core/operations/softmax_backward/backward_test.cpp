@@ -541,7 +541,7 @@ TEST(Backward, RefusesWhatIsNotJudgedYet) {
   EXPECT_THAT(with_bias({1, 1, 1, 8}, {1, 1, 8, 8}),
               HasSubstr("dbias: dims [1,1,8,8] where [1,1,1,8] is right"));
   EXPECT_THAT(with_bias({1, 1, 8, 1}, {1, 1, 8, 1}),
-              HasSubstr("dbias: that of a bias that all keys share is not judged yet"));
+              HasSubstr("dbias: the gradient of a bias that all keys share is not judged yet"));
   EXPECT_THAT(refused([](Problem& problem) {
                 problem.tensor[ATTEST_DO] =
                     dense_tensor(ATTEST_F64, ATTEST_READ, std::vector<int64_t>{1, 1, 8, 4});

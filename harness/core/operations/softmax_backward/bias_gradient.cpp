@@ -1,5 +1,8 @@
 #include "core/operations/softmax_backward/bias_gradient.hpp"
 
+#include <algorithm>
+#include <optional>
+
 namespace attest::core::backward {
 
 BiasSlice::BiasSlice(const Problem& problem, const Tensors& tensors, int64_t b, int64_t h)

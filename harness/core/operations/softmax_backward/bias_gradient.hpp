@@ -23,7 +23,7 @@ class BiasSlice {
   struct Head {
     HeadRows rows;
     Interval members;  // the query heads of its group that have the slice
-    double largest_v;
+    double largest_v = 0;
   };
 
   const Params p_;

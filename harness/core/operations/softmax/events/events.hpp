@@ -142,15 +142,16 @@
 // top_k/spread
 //     Such an edge is at least 1,000 above the least logit.
 // top_k/sees_just_these, /sees_one_more
-//     A row sees just top_k keys, less than seq_len_kv; it sees one key more than top_k.
+//     A row sees exactly top_k keys, and seq_len_kv is more; a row sees one key more than top_k.
 // top_k/hidden_above
 //     MASK hides a key whose score is above the last of the top_k logits.
 // f8/product/+65504, /-65504
 //     Q and K are in 8 bits, and both have factors. A row sees a key whose product with the query,
 //     as stored, is above 65,504 (below -65,504).
 // f8/hidden/-10000
-//     The same tensors. Of a row that sees some key, another is hidden. A product of -10,000 in its
-//     place, times factors and softmax_scale, is at most 8 below the largest score of the row.
+//     The same tensors. A row sees a key, and another key is hidden. If the product of the hidden
+//     key were -10,000 as stored, its score (the product times factors and softmax_scale) would be
+//     at most 8 below the largest score of the row.
 #pragma once
 #include <cstdint>
 #include <map>

@@ -12,9 +12,9 @@ namespace {
 using Params = attest_softmax_params;
 
 constexpr double kBudget = 2e9;       // multiply-adds, or what takes as long, of all rows
-constexpr float kLargestF16 = 65504;  // of products
+constexpr float kLargestF16 = 65504;  // a product beyond it overflows f16
 constexpr double kMask = -10000;      // what kernels write in place of a hidden product
-constexpr double kShown = 8;          // such a key shows if it is at most so far below the others
+constexpr double kShown = 8;  // a hidden key shows if its score is at most so far below the largest
 
 // The rows of one query head.
 class Rows {
@@ -31,7 +31,9 @@ class Rows {
     const Params& p = unit_.params();
     const double of_query =
         double(p.softmax_scale) * factor(q_factors_, unit_.head(), place.i, p.descale_block_q);
-    double top = kHidden, nearest = kHidden;  // of the scores of keys; of hidden ones, as written
+    // The largest score of the keys that are seen, and of the hidden ones, with kMask as their
+    // product
+    double top = kHidden, nearest = kHidden;
     for (int64_t j = row.keys.begin; j < row.keys.end; ++j) {
       const double factors = of_query * factor(k_factors_, unit_.kv_head(), j, p.descale_block_kv);
       if (!row.sees(j) && !geometry_.visible(unit_.b(), unit_.head(), place.i, j)) {

@@ -11,11 +11,9 @@ namespace attest::core::events {
 namespace {
 
 constexpr float kClear = 0.1f;
-// Logits beyond the range that a kernel may take for granted; logits so far apart that a few
-// halvings of their range, or a histogram of it, do not find the edge; more ties than a short list
-// holds.
-constexpr float kFar = 50, kSpread = 1000;
-constexpr int64_t kManyTies = 64;
+constexpr float kFar = 50;         // a kernel may assume that logits are nearer to 0
+constexpr float kSpread = 1000;    // a few halvings of such a range, or a histogram, miss the edge
+constexpr int64_t kManyTies = 64;  // more than a short list holds
 constexpr float kShown = 8;  // the edge is at most so far below the largest logit: its key shows
 
 // A masked key of the row would be among the top_k keys.
@@ -26,6 +24,7 @@ bool hides_a_large_one(const Unit& unit, const RowPlace& place, const Row& row, 
   return false;
 }
 
+// Why a problem cannot have an event; "": it can.
 struct Why {
   const Problem& problem;
   const attest_softmax_params& p = problem.as<attest_softmax_params>();
@@ -36,12 +35,12 @@ struct Why {
   }
   // Why no row sees fewer keys than there are.
   std::string none_hidden() const {
-    const bool is_hidden = problem.has(ATTEST_MASK) || problem.has(ATTEST_BIAS) ||
-                           problem.has(ATTEST_BLOCK_MASK) || problem.has(ATTEST_REL_BIAS) ||
-                           problem.has(ATTEST_SEQ_LENS_KV) || problem.has(ATTEST_CU_SEQLENS_KV) ||
-                           p.window_left >= 0 || p.window_right >= 0 || p.patch_size > 0 ||
-                           p.grid_height > 0;
-    return is_hidden ? "" : "every row sees each key";
+    const bool may_hide = problem.has(ATTEST_MASK) || problem.has(ATTEST_BIAS) ||
+                          problem.has(ATTEST_BLOCK_MASK) || problem.has(ATTEST_REL_BIAS) ||
+                          problem.has(ATTEST_SEQ_LENS_KV) || problem.has(ATTEST_CU_SEQLENS_KV) ||
+                          p.window_left >= 0 || p.window_right >= 0 || p.patch_size > 0 ||
+                          p.grid_height > 0;
+    return may_hide ? "" : "every row sees each key";
   }
   std::string too_few_ties() const {
     return p.seq_len_kv > kManyTies ? "" : fmt::format("no row sees more than {} keys", kManyTies);

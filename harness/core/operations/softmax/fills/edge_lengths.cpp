@@ -1,7 +1,6 @@
 #include "core/operations/softmax/fills/edge_lengths.hpp"
 
 #include <algorithm>
-#include <optional>
 
 namespace attest::core {
 namespace {
@@ -20,7 +19,8 @@ bool shows(LengthEdge edge, int64_t rows, int64_t keys, int64_t page) {
   return false;
 }
 
-/// The nearest length below with that edge, or else the least one.
+// Returns the largest length with that edge that is at most `length`, or the least one if there is
+// none.
 int64_t length_of(LengthEdge edge, int64_t length, int64_t page) {
   switch (edge) {
     case LengthEdge::kWholePages: return std::max<int64_t>(length / page, 1) * page;
@@ -39,8 +39,8 @@ struct EdgeSide {
     return stays[b] || length[b] == 0 || length[b] == limits.longest;
   }
 
-  // Sets one length. If they are packed, others take what it gives, and none of these becomes
-  // empty, one or the longest.
+  // Sets one length. If tokens are packed, other lengths take the difference; none of them becomes
+  // 0, 1 or the longest. Returns whether the sum of the lengths is what it was, if it has to be.
   bool set(size_t b, int64_t to) {
     int64_t left = length[b] - to;
     length[b] = to;

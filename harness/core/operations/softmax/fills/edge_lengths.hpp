@@ -16,7 +16,7 @@ struct Lengths {
 struct LengthLimits {
   bool varies = false;
   bool packed = false;  // their sum stays
-  int64_t longest = 0;  // that of one sequence at least, which stays
+  int64_t longest = 0;  // the largest length; each sequence that has it keeps it
 };
 
 struct EdgeLimits {
@@ -27,8 +27,8 @@ struct EdgeLimits {
 
 /// Changes single lengths as far as `keeps` accepts them, so that one sequence has one key, one has
 /// as many keys as fill its pages, one has a single key in its last page, and one has a single
-/// query. A sequence shows one of them. Where there are fewer sequences, the longest length decides
-/// which of the first three are shown.
+/// query. A sequence shows one of these. Where sequences are too few, the longest length decides
+/// which of the first three are left out.
 Lengths with_edges(const Lengths& lengths, const EdgeLimits& limits,
                    const std::function<bool(const Lengths&)>& keeps);
 

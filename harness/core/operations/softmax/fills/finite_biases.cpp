@@ -46,8 +46,12 @@ class FiniteBiases {
     for (int64_t i = 0; i < rows_; ++i) {
       const int64_t kind = i * kPeriodOfFew / period % kPeriodOfFew;
       if (i * kPeriodOfFew % period != 0 || kind == 0) continue;
-      if (kind == 1) put(b, h, i, Places(size_t(by_key ? keys_ : 1), true), kFarBelow);
-      if (kind == 1 && by_key) put(b, h, i, every(2, i / period % 2), kLessFarBelow);
+      if (kind == 1 && !by_key) put(b, h, i, Places(1, true), kFarBelow);
+      if (kind == 1 && by_key) {
+        const int64_t turn = i / period % 2;
+        put(b, h, i, every(2, turn), kLessFarBelow);
+        put(b, h, i, every(2, 1 - turn), kFarBelow);
+      }
       if (kind == 2 && by_key) put_lowest(b, h, i, i + 1, first_of(longest(b, i), 4, 3));
       if (kind == 3 && by_key) put_lowest(b, h, i, i + 1, every(8, 0));
     }

@@ -14,7 +14,8 @@ using Params = attest_softmax_params;
 using LengthList = std::vector<int64_t>;
 
 constexpr uint64_t kLengthSeed = 0x6c656e67746873;  // not the fill's: lengths belong to the problem
-// Keys of a tile, whose half and quarter are tiles as well; and of a tile in short sequences.
+// Keys of a tile. Where they end, tiles of a half and a quarter end as well. Short sequences have
+// the small one.
 constexpr int64_t kLikelyTile = 64, kLikelySmallTile = 16;
 constexpr uint64_t kDraws = 512, kDrawnLengths = 1 << 20;  // of a draw; of all draws together
 
@@ -145,7 +146,7 @@ std::optional<Lengths> best(const Problem& problem, const std::optional<Lengths>
   return best;
 }
 
-// What the lengths show they go on showing, and they do not become `taken`.
+// Returns lengths made by with_edges(). They show all that `lengths` show, and are not `taken`.
 Lengths edged(const Problem& problem, const Lengths& lengths, const Lengths& taken) {
   const Side q = side_of(problem, false), kv = side_of(problem, true);
   const auto limits_of = [](const Side& side) {

@@ -16,7 +16,7 @@ using Params = attest_softmax_params;
 constexpr std::string_view kLevelsName = "top_k_levels", kCloseName = "top_k_close",
                            kWildName = "top_k_wild";
 
-// Scores are levels, each kLevel from the next. In most rows there are kLevels of them around 0:
+// Scores are levels, each kLevel from the next. In three rows of eight there are kLevels around 0:
 // 0.25 is far beyond the error of bf16 scores of that size, and exp(4) small enough for every key
 // to show. What BIAS and REL_BIAS add puts logits halfway and a quarter of the way between levels,
 // so that only equal sums are equal.
@@ -25,19 +25,19 @@ constexpr double kLevel = 0.25;
 constexpr float kBias = float(2.5 * kLevel), kRelBias = float(1.25 * kLevel);
 constexpr uint64_t kBiasHides = 64;  // one of so many pairs
 
-// What the numbers of a channel of K are; a query asks for one channel. All are exact in 8 bits.
+// What the numbers of a channel of K are; a query asks for one channel. bf16 holds all of them.
 enum class Channel : int64_t {
   kAround,  // -8 .. 7
   kAbove,   // 1 .. 16
   kFar,     // 240 .. 255
-  kSpread,  // -8 .. 7, or, in every fourth key or so, kLowest
+  kSpread,  // -8 .. 7, or kLowest in about one key of kLowIn
   kEqual,   // kLevels
   kCount,
 };
 constexpr float kFarthest = 240, kLowest = -8192;
-constexpr uint64_t kLow = 4;
-// Distances of levels far from 0, so that scores of some 60, 240 and 1,000 are at the edge; beside
-// a softcap, scores of two softcaps.
+constexpr uint64_t kLowIn = 4;
+// Distances between the levels of rows far from 0: scores are near 60, 240 or 1,000. Beside a
+// softcap they are near two softcaps.
 constexpr double kFarLevels[] = {0.25, 1, 4}, kFarCaps = 2;
 
 // What the scores of a row are.
@@ -53,8 +53,8 @@ enum class Row {
 constexpr Row kRows[] = {Row::kAround, Row::kBelow,    Row::kAround, Row::kFar,
                          Row::kEqual,  Row::kFarBelow, Row::kAround, Row::kSpread};
 
-// In these rows of a mask or bias of pairs so many keys more than top_k are seen. Each kind of rows
-// is among them, since the turns differ in length.
+// A mask or bias of pairs leaves top_k + `more` keys in every row whose number is `row` modulo
+// kRowsPerTurn. kRows has eight kinds, so each kind meets each of these rows.
 constexpr int64_t kRowsPerTurn = 9;
 constexpr struct {
   int64_t row, more;
@@ -75,7 +75,7 @@ float key_number(Channel channel, uint64_t seed, uint64_t index) {
     case Channel::kAbove: return level + 1;
     case Channel::kFar: return level + kFarthest;
     case Channel::kSpread:
-      if (random_below(random_bits(seed, 1), index, kLow) == 0) return kLowest;
+      if (random_below(random_bits(seed, 1), index, kLowIn) == 0) return kLowest;
       break;
     case Channel::kEqual: return float(kLevels);
     default: break;
@@ -88,7 +88,7 @@ struct Query {
   double level;  // the distance of scores whose keys differ by 1
 };
 
-// `all_weigh`: no key may weigh 0 in f16, as infinite values demand.
+// `all_weigh`: V has infinities, and 0 times infinity is NaN. So no key may weigh 0 in f16.
 Query query_of(Row row, uint64_t seed, uint64_t index, double softcap, bool all_weigh) {
   const uint64_t turn = random_below(seed, index, 6);
   const double sign = turn % 2 == 0 ? -1 : 1,
@@ -173,15 +173,16 @@ void write_biases(uint64_t seed, const Tensors& tensors) {
     });
 }
 
-// The number of keys that mask or bias of pairs leave in a row; 0: it is not one of kSeen.
+// Returns the number of keys that a mask or bias of pairs leaves in a row; 0 if kSeen lacks the
+// row.
 int64_t wanted_keys(const Params& p, int64_t row) {
   for (const auto& [turn, more] : kSeen)
     if (row % kRowsPerTurn == turn) return p.top_k + more;
   return 0;
 }
 
-// Hides all keys of some rows but so many. `pairs`: MASK or BIAS; `hidden`: what hides a pair
-// there.
+// Leaves wanted_keys() of the keys of some rows, chosen at random, and hides the others. `pairs` is
+// MASK or BIAS, `hidden` the number by which it hides a pair.
 void limit_seen_keys(const Problem& problem, uint64_t seed, const Tensors& tensors,
                      const Tensor& pairs, double hidden) {
   const TensorSpec& spec = pairs.spec;
@@ -206,7 +207,8 @@ void limit_seen_keys(const Problem& problem, uint64_t seed, const Tensors& tenso
       }
 }
 
-bool parts_rows(const Tensor& pairs) {
+// Whether a mask or bias has a number for each query and key.
+bool is_of_pairs(const Tensor& pairs) {
   return pairs && pairs.spec.dim[2] > 1 && pairs.spec.dim[3] > 1;
 }
 
@@ -254,9 +256,9 @@ std::vector<std::string> top_k_fills(const Problem& problem) {
 
 void write_top_k(const Problem& problem, const Fill& fill, const Tensors& tensors) {
   write_biases(fill.seed, tensors);
-  if (const Tensor& mask = tensors[ATTEST_MASK]; parts_rows(mask))
+  if (const Tensor& mask = tensors[ATTEST_MASK]; is_of_pairs(mask))
     limit_seen_keys(problem, role_seed(fill.seed, ATTEST_MASK), tensors, mask, 0);
-  else if (const Tensor& bias = tensors[ATTEST_BIAS]; parts_rows(bias))
+  else if (const Tensor& bias = tensors[ATTEST_BIAS]; is_of_pairs(bias))
     limit_seen_keys(problem, role_seed(fill.seed, ATTEST_MASK), tensors, bias, kHidden);
   if (fill.name == kCloseName) return write_close(problem, fill.seed, tensors);
   const bool is_wild = fill.name == kWildName;

@@ -14,9 +14,9 @@ namespace attest::core {
 bool is_top_k_fill(std::string_view fill);
 /// The fills of a problem with top_k besides "random":
 ///   top_k_levels  Logits have few levels far apart. At the edge of most rows several keys are
-///                 equal, in every arithmetic and order; the next level is far from it. In half of
-///                 the rows logits are below 0, far from 0, all equal, or a few of them far below
-///                 the others.
+///                 equal, in every arithmetic and order; the next level is far from it. In five
+///                 rows of eight, logits are all below 0, far from 0, all equal, or a few of them
+///                 far below the others.
 ///   top_k_close   The four keys of a group have the same channels, each in an order of its own.
 ///                 Their scores differ only by roundings, so kernels disagree on which keys count.
 ///   top_k_wild    top_k_levels with a few NaN and infinities in V, which may show only in rows in

@@ -108,7 +108,7 @@ SharedTerms shared_terms(const RowScores& row, const RowSums& sums, const SigmaM
   terms.few_steps =
       model.few_codes && least_p < kStepsOfCodes * eta_kappa ? model.few_steps * keys : 0;
   terms.normaliser = flat ? all_alike * all_alike : terms.weights.a2;
-  // Neighbours are equal as often as any two keys, since a fill deals out its scores by chance.
+  // Scores are dealt out by chance, so two neighbours are equal as often as any two keys.
   const double repeated =
       std::max({model.least_repeated, sums.repeated / (keys * keys), sums.equal_neighbours / keys});
   const double top = std::exp(row.top() - row.lse);  // of the sink too

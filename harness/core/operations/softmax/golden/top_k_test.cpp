@@ -135,8 +135,8 @@ TEST(TopK, KeysThatRoundingSwapsPass) {
       }
 }
 
-// Beside a softcap coarse scores take the level of the edge and the next for equal: the key at the
-// edge may go, too, though equal logits are equal in every kernel.
+// Under a softcap, coarse rounding makes the level of the edge and the next level equal: the key at
+// the edge may go, too, though equal logits are equal in every kernel.
 TEST(TopK, KeysOfCloseLevelsSwap) {
   for (const int64_t keys : {8, 40}) {
     const Case c = filled(make_case(

@@ -47,8 +47,8 @@ std::vector<std::unique_ptr<Relation>> SoftmaxOperation::relations(const Problem
   return list;
 }
 
-// Rows of NaN have no relation to others. Among scores of thousands a shift rounds another one to
-// the largest. Beside numbers of 60,000 it is lost in f16.
+// Rows of NaN have no relation to other rows. In "wide", where scores are thousands, rounding after
+// a shift may make another score the largest. In "subnormal", f16 loses a shift beside 60,000.
 bool SoftmaxOperation::relations_hold_on(std::string_view fill) const {
   return wild_round_of(fill) < 0 && fill != "top_k_wild" && fill != "wide" && fill != "subnormal";
 }
