@@ -32,7 +32,8 @@ struct FlashBackwardCpu {
       .features = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL |
                   ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL | ATTEST_WITH_BIAS | ATTEST_WITH_MASK |
                   ATTEST_WITH_SOFTCAP | ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS |
-                  ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED};
+                  ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_SEQ_LENS | ATTEST_WITH_STRIDES |
+                  ATTEST_WITH_UNALIGNED};
   // Parts of the keys are made smaller until there are so many tasks. They follow from the sizes
   // alone.
   static constexpr int64_t kLeastTasks = 32;
@@ -111,8 +112,10 @@ struct FlashBackwardCpu {
              (b * t[role].stride[0] + head * t[role].stride[1]) * size;
     };
     BackwardSlice s;
-    static_cast<impls::Slice&>(s) =
-        impls::softmax_slice(problem, data, b, h, impls::lengths(problem, data, b));
+    const impls::Lengths lengths = impls::lengths(problem, data, b);
+    static_cast<impls::Slice&>(s) = impls::softmax_slice(problem, data, b, h, lengths);
+    s.queries = lengths.q;
+    s.keys = lengths.kv;
     s.d_o = at(ATTEST_DO, h);
     s.dq = at(ATTEST_DQ, h);
     s.dk = at(ATTEST_DK, kv_head);
@@ -145,29 +148,40 @@ struct FlashBackwardCpu {
           scratches(static_cast<char*>(workspace) + work.scratch_at) {}
 
     const attest_softmax_params& p() const { return impls::softmax_params(of.problem); }
-    Range block(int64_t n) const {
-      return {n * work.block, std::min((n + 1) * work.block, p().seq_len_q)};
+    /// Block or part n of `size` rows, as far as it lies within the first `count` rows.
+    static Range rows(int64_t n, int64_t size, int64_t count) {
+      return {n * size, std::clamp(count, n * size, (n + 1) * size)};
     }
+    /// The queries of a block that count.
+    Range block(const BackwardSlice& s, int64_t n) const { return rows(n, work.block, s.queries); }
     /// The parts that some query of a block sees.
     Range parts(const BackwardSlice& s, Range queries) const {
-      const Range keys = impls::window_keys(s, queries.begin, queries.end - 1, {0, p().seq_len_kv});
+      if (queries.begin >= queries.end) return {0, 0};
+      const Range keys = impls::window_keys(s, queries.begin, queries.end - 1, {0, s.keys});
       if (keys.begin >= keys.end) return {0, 0};
       return {keys.begin / work.part, ceil_div(keys.end, work.part)};
     }
+    /// `depth` zeros in each of these rows.
+    static void clear(const BackwardSlice& s, void* data, int64_t stride, Range rows,
+                      int64_t depth) {
+      const int64_t size = s.dtype == ATTEST_F32 ? 4 : 2;
+      for (int64_t i = rows.begin; i < rows.end; ++i)
+        std::memset(static_cast<char*>(data) + i * stride * size, 0,
+                    static_cast<size_t>(depth * size));
+    }
 
     /// Of block n, counted through all heads: delta, and dq = 0 where no key is seen.
-    template <class T>
     void prepare(int64_t n) const {
       const int64_t head = n / work.blocks;
-      const Range queries = block(n % work.blocks);
       const BackwardSlice s = of.slice(data, head / p().num_heads, head % p().num_heads);
+      const Range queries = block(s, n % work.blocks), seen = parts(s, queries);
       new (turns + n) Turn(0);
-      const Range seen = parts(s, queries);
-      if (seen.begin < seen.end)
-        return kernel.write_delta(s, queries, delta + head * p().seq_len_q);
-      for (int64_t i = queries.begin; i < queries.end; ++i)
-        std::memset(static_cast<T*>(s.dq) + i * s.dq_stride, 0,
-                    static_cast<size_t>(p().head_dim) * sizeof(T));
+      Range hidden = rows(n % work.blocks, work.block, p().seq_len_q);
+      if (seen.begin < seen.end) {
+        kernel.write_delta(s, queries, delta + head * p().seq_len_q);
+        hidden.begin = queries.end;
+      }
+      clear(s, s.dq, s.dq_stride, hidden, p().head_dim);
     }
 
     /// Adds the part's dq of block n to the sum when those before it have done so. The last one
@@ -178,7 +192,7 @@ struct FlashBackwardCpu {
       while (turn.load(std::memory_order_acquire) != mine) std::this_thread::yield();
       float* const sum = sums + n * work.block_floats;
       kernel.join_queries(s, mine == 0, sum, scratch);
-      if (part == seen.end - 1) kernel.write_queries(s, block(n % work.blocks), sum, scratch);
+      if (part == seen.end - 1) kernel.write_queries(s, block(s, n % work.blocks), sum, scratch);
       turn.store(mine + 1, std::memory_order_release);
     }
 
@@ -186,31 +200,33 @@ struct FlashBackwardCpu {
     void do_task(int64_t task, void* scratch) const {
       const int64_t kv_head = task % work.kv_heads, part = task / work.kv_heads,
                     b = kv_head / p().num_kv_heads, first = kv_head % p().num_kv_heads * work.group;
-      const Range keys{part * work.part, std::min((part + 1) * work.part, p().seq_len_kv)};
       const BackwardSlice of_keys = of.slice(data, b, first);
+      const Range keys = rows(part, work.part, of_keys.keys);
       kernel.begin_keys(of_keys, keys, scratch);
       for (int64_t h = first; h < first + work.group; ++h) {
         const BackwardSlice s = of.slice(data, b, h);
         const int64_t head = b * p().num_heads + h;
         for (int64_t n = 0; n < work.blocks; ++n) {
-          const Range seen = parts(s, block(n));
+          const Range queries = block(s, n), seen = parts(s, queries);
           if (part < seen.begin || part >= seen.end) continue;
-          kernel.add_queries(s, block(n), keys, delta + head * p().seq_len_q, scratch);
+          kernel.add_queries(s, queries, keys, delta + head * p().seq_len_q, scratch);
           join(s, head * work.blocks + n, part, seen, scratch);
         }
       }
       kernel.end_keys(of_keys, keys, scratch);
+      const Range hidden{keys.end, rows(part, work.part, p().seq_len_kv).end};
+      clear(of_keys, of_keys.dk, of_keys.dk_stride, hidden, p().head_dim);
+      clear(of_keys, of_keys.dv, of_keys.dv_stride, hidden, p().head_dim_v);
     }
   };
 
-  template <class T>
   void run(void* const* data, void* workspace, void* /*stream*/) const {
     Run run(*this, data, workspace);
     const int64_t blocks = run.work.kv_heads * run.work.group * run.work.blocks;
 #pragma omp parallel num_threads(problem.threads)
     {
 #pragma omp for schedule(static)
-      for (int64_t n = 0; n < blocks; ++n) run.prepare<T>(n);
+      for (int64_t n = 0; n < blocks; ++n) run.prepare(n);
       void* const scratch =
           run.scratches + static_cast<size_t>(omp_get_thread_num()) * run.work.scratch_bytes;
       // In ascending order: a task waits for earlier ones alone.

@@ -78,6 +78,14 @@ Trial make_trial(uint64_t seed, bool finite) {
     for (int64_t n = 0; n < static_cast<int64_t>(blocks.elements()); ++n)
       blocks.set(n, more.chance(60));
   }
+  for (const int role : {ATTEST_SEQ_LENS_Q, ATTEST_SEQ_LENS_KV}) {
+    if (!more.chance(30)) continue;
+    t.features |= ATTEST_WITH_SEQ_LENS;
+    Tensor& lengths = t.tensor[role] = trial::make(ATTEST_I32, {p.batch});
+    const int64_t longest = role == ATTEST_SEQ_LENS_Q ? p.seq_len_q : p.seq_len_kv;
+    for (int64_t b = 0; b < p.batch; ++b)
+      lengths.set(b, static_cast<double>(more.upto(longest + 1) - 1));
+  }
   trial::write_forward(t);
   Tensor& lse = t.tensor[ATTEST_LSE];
   if (!finite && r.chance(30))

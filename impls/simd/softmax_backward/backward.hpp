@@ -20,6 +20,7 @@ struct BackwardSlice : Slice {
   const void* d_o = nullptr;
   void *dq = nullptr, *dk = nullptr, *dv = nullptr;
   int64_t do_stride = 0, dq_stride = 0, dk_stride = 0, dv_stride = 0;
+  int64_t queries = 0, keys = 0;  // rows that count
 };
 
 struct BackwardTiling {

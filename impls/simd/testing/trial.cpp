@@ -217,7 +217,7 @@ void write_forward(Trial& t) {
     const Row at{t, b, h, i, sequence(t, b)};
     std::vector<double> row(static_cast<size_t>(p.head_dim_v));
     double sum = 0, size = 0;
-    for (int64_t j = 0; j < p.seq_len_kv; ++j) {
+    for (int64_t j = 0; i < at.s.q && j < at.s.kv; ++j) {
       const double logit = at.logit(j, size);
       if (logit == -kInfinity) continue;  // no logit here is so large that exp overflows
       sum += std::exp(logit);
@@ -270,7 +270,7 @@ void judge_query(const Row& at, Gradient& dk, Gradient& dv, Worst& worst) {
     delta += term, delta_size += std::abs(term);
   }
   Gradient dq(1, p.head_dim);
-  for (int64_t j = 0; j < p.seq_len_kv; ++j) {
+  for (int64_t j = 0; at.i < at.s.q && j < at.s.kv; ++j) {
     double size = 0, slope = 1, dot = 0, dot_size = 0;  // the dot: do.v
     const double logit = at.logit(j, size, &slope);
     if (logit == -kInfinity) continue;
