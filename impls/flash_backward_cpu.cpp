@@ -32,8 +32,8 @@ struct FlashBackwardCpu {
       .features = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL |
                   ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL | ATTEST_WITH_BIAS | ATTEST_WITH_MASK |
                   ATTEST_WITH_SOFTCAP | ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS |
-                  ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_SEQ_LENS | ATTEST_WITH_STRIDES |
-                  ATTEST_WITH_UNALIGNED};
+                  ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_GLOBAL | ATTEST_WITH_SEQ_LENS |
+                  ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED};
   // Parts of the keys are made smaller until there are so many tasks. They follow from the sizes
   // alone.
   static constexpr int64_t kLeastTasks = 32;
@@ -154,12 +154,30 @@ struct FlashBackwardCpu {
     }
     /// The queries of a block that count.
     Range block(const BackwardSlice& s, int64_t n) const { return rows(n, work.block, s.queries); }
-    /// The parts that some query of a block sees.
-    Range parts(const BackwardSlice& s, Range queries) const {
-      if (queries.begin >= queries.end) return {0, 0};
-      const Range keys = impls::window_keys(s, queries.begin, queries.end - 1, {0, s.keys});
-      if (keys.begin >= keys.end) return {0, 0};
-      return {keys.begin / work.part, ceil_div(keys.end, work.part)};
+    /// The parts that some query of a block sees: those of the global tokens, and those of its
+    /// window behind them.
+    struct Parts {
+      int64_t global = 0;
+      Range window{0, 0};
+      int64_t count() const { return global + window.end - window.begin; }
+      bool has(int64_t part) const {
+        return part < global || (part >= window.begin && part < window.end);
+      }
+      int64_t place_of(int64_t part) const {
+        return part < global ? part : global + part - window.begin;
+      }
+    };
+    Parts parts(const BackwardSlice& s, Range queries) const {
+      Parts seen;
+      if (queries.begin >= queries.end) return seen;
+      seen.global = ceil_div(std::min(s.global_tokens, s.keys), work.part);
+      const Range all{std::min(seen.global * work.part, s.keys), s.keys},
+          keys = queries.begin < s.global_tokens
+                     ? all
+                     : impls::window_keys(s, queries.begin, queries.end - 1, all);
+      if (keys.begin < keys.end)
+        seen.window = {keys.begin / work.part, ceil_div(keys.end, work.part)};
+      return seen;
     }
     /// `depth` zeros in each of these rows.
     static void clear(const BackwardSlice& s, void* data, int64_t stride, Range rows,
@@ -174,10 +192,10 @@ struct FlashBackwardCpu {
     void prepare(int64_t n) const {
       const int64_t head = n / work.blocks;
       const BackwardSlice s = of.slice(data, head / p().num_heads, head % p().num_heads);
-      const Range queries = block(s, n % work.blocks), seen = parts(s, queries);
+      const Range queries = block(s, n % work.blocks);
       new (turns + n) Turn(0);
       Range hidden = rows(n % work.blocks, work.block, p().seq_len_q);
-      if (seen.begin < seen.end) {
+      if (parts(s, queries).count() > 0) {
         kernel.write_delta(s, queries, delta + head * p().seq_len_q);
         hidden.begin = queries.end;
       }
@@ -186,13 +204,15 @@ struct FlashBackwardCpu {
 
     /// Adds the part's dq of block n to the sum when those before it have done so. The last one
     /// writes it out. Their tasks were taken before, so that they do not wait for this one.
-    void join(const BackwardSlice& s, int64_t n, int64_t part, Range seen, void* scratch) const {
+    void join(const BackwardSlice& s, int64_t n, int64_t part, const Parts& seen,
+              void* scratch) const {
       Turn& turn = turns[n];
-      const auto mine = static_cast<int32_t>(part - seen.begin);
+      const auto mine = static_cast<int32_t>(seen.place_of(part));
       while (turn.load(std::memory_order_acquire) != mine) std::this_thread::yield();
       float* const sum = sums + n * work.block_floats;
       kernel.join_queries(s, mine == 0, sum, scratch);
-      if (part == seen.end - 1) kernel.write_queries(s, block(s, n % work.blocks), sum, scratch);
+      if (mine == seen.count() - 1)
+        kernel.write_queries(s, block(s, n % work.blocks), sum, scratch);
       turn.store(mine + 1, std::memory_order_release);
     }
 
@@ -207,8 +227,9 @@ struct FlashBackwardCpu {
         const BackwardSlice s = of.slice(data, b, h);
         const int64_t head = b * p().num_heads + h;
         for (int64_t n = 0; n < work.blocks; ++n) {
-          const Range queries = block(s, n), seen = parts(s, queries);
-          if (part < seen.begin || part >= seen.end) continue;
+          const Range queries = block(s, n);
+          const Parts seen = parts(s, queries);
+          if (!seen.has(part)) continue;
           kernel.add_queries(s, queries, keys, delta + head * p().seq_len_q, scratch);
           join(s, head * work.blocks + n, part, seen, scratch);
         }

@@ -30,7 +30,13 @@ Trial make_trial(uint64_t seed, bool finite) {
     p.head_dim = p.head_dim_v = 8;
     t.features &= ~uint64_t{ATTEST_WITH_HEAD_DIM_V};
   }
+  const bool has_gap = seed == 11;  // between global tokens and the window, in a block and in parts
+  if (has_gap) p.seq_len_q = p.seq_len_kv = 200;
   if (r.chance(60)) trial::set_band(t, r);
+  if (has_gap) {
+    t.features |= ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW;
+    p.window_left = 3, p.window_right = 0, p.diagonal_offset = 0;
+  }
   const bool strided = r.chance(25);
   if (strided) t.features |= ATTEST_WITH_STRIDES;
   const int32_t dtype = r.pick<int32_t>({ATTEST_F32, ATTEST_F16, ATTEST_BF16});
@@ -85,6 +91,10 @@ Trial make_trial(uint64_t seed, bool finite) {
     const int64_t longest = role == ATTEST_SEQ_LENS_Q ? p.seq_len_q : p.seq_len_kv;
     for (int64_t b = 0; b < p.batch; ++b)
       lengths.set(b, static_cast<double>(more.upto(longest + 1) - 1));
+  }
+  if (more.chance(25) || has_gap) {
+    t.features |= ATTEST_WITH_GLOBAL;
+    p.global_tokens = has_gap ? 5 : more.upto(std::min(p.seq_len_q, p.seq_len_kv));
   }
   trial::write_forward(t);
   Tensor& lse = t.tensor[ATTEST_LSE];

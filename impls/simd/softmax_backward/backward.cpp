@@ -251,6 +251,16 @@ void weigh(const BackwardSlice& s, const Block& b, const Pairs& t) {
   weigh<1, edited>(s, b, t);
 }
 
+/// p and ds of one group and one tile of which it sees nothing.
+void hide(const Block& b, int64_t keys, float* p, float* ds) {
+  const Floats d;
+  for (int64_t j = 0; j < keys; ++j)
+    for (int64_t i = 0; i < b.vectors * kLanes; i += kLanes) {
+      hn::Store(hn::Set(d, kHiddenWeight), d, p + j * kQueries + i);
+      hn::Store(hn::Zero(d), d, ds + j * kQueries + i);
+    }
+}
+
 /// sums[j][..] += sum over the queries of weights[j][query] * rows[query][..].
 void add_over_queries(const float* weights, int64_t keys, const float* rows, int64_t queries,
                       int64_t depth, float* sums) {
@@ -287,7 +297,8 @@ void add_over_keys(Rows k, int64_t keys, int64_t depth, const float* ds, float* 
   }
 }
 
-/// One tile of keys, and the groups first .. last of a block, which see some of it.
+/// One tile of keys, and the groups first .. last of a block. The first and the last one see some
+/// of it.
 struct Tile {
   int64_t first_key, count;  // key 0 of the tile is row first_key of the part
   Rows k;
@@ -340,7 +351,8 @@ void add_queries(const BackwardSlice& s, Range queries, Range keys, const float*
                  void* memory) {
   const BackwardScratch m = scratch_of(s, memory);
   const Part part = *m.part;
-  const Groups groups(queries);
+  Groups groups(queries);
+  for (Block& b : groups.group) b.keys = visible_keys(s, b.first, b.first + b.count - 1, keys);
   const int64_t width = pitch(s.head_dim), width_v = pitch(s.head_dim_v),
                 rows = queries.end - queries.begin;
   load_rows(static_cast<const T*>(s.q), s.q_stride, s.head_dim, groups, m.q, m.q_turned);
@@ -355,19 +367,23 @@ void add_queries(const BackwardSlice& s, Range queries, Range keys, const float*
   int finite = part.all_finite ? -1 : 0;  // whether K, Q and dO are; -1: Q and dO are not known yet
   for (int64_t at = keys.begin; at < keys.end; at += kTileKeys) {
     const Range tile{at, std::min(at + kTileKeys, keys.end)};
-    if (s.block_mask != nullptr && !blocks_show<false>(s, queries.begin, queries.end - 1, tile))
-      continue;
     const int64_t first_key = at - keys.begin;
     const Rows k{part.k.data + first_key * part.k.stride, part.k.stride},
         v{part.v.data + first_key * part.v.stride, part.v.stride};
     Tile seen{first_key, tile.end - tile.begin, k, groups.count, -1};
-    bool any_edited = false;
+    bool sees_tile[kGroups], any_edited = false;
     for (int64_t g = 0; g < groups.count; ++g) {
+      sees_tile[g] = any_sees(s, groups.group + g, 1, tile);
+      if (sees_tile[g]) seen.first = std::min(seen.first, g), seen.last = g;
+    }
+    for (int64_t g = seen.first; g <= seen.last; ++g) {
       const Block& b = groups.group[g];
-      const Range window = window_keys(s, b.first, b.first + b.count - 1, tile);
-      if (window.begin >= window.end) continue;
-      seen.first = std::min(seen.first, g), seen.last = g;
       const int64_t from = g * kBlock;
+      if (!sees_tile[g]) {
+        hide(b, seen.count, m.p + from, m.ds + from);
+        any_edited = true;
+        continue;
+      }
       const Pairs pairs{tile,
                         k,
                         v,
