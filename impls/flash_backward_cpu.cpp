@@ -3,8 +3,8 @@
 //
 // A task is a part of the keys of one key head. It walks over all queries that see some of them,
 // and sums dk and dv in its own memory. To dq of a block of queries each task adds in its turn, by
-// the order of the parts: any number of threads gives the same bits. The kernel is
-// simd/softmax_backward/backward.cpp.
+// the order of the parts: any number of threads gives the same bits. So it is with DBIAS where
+// sequences or heads share a bias. The kernel is simd/softmax_backward/backward.cpp.
 #include <omp.h>
 
 #include <algorithm>
@@ -33,24 +33,47 @@ struct FlashBackwardCpu {
                   ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL | ATTEST_WITH_BIAS | ATTEST_WITH_MASK |
                   ATTEST_WITH_SOFTCAP | ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS |
                   ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_GLOBAL | ATTEST_WITH_SEQ_LENS |
-                  ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED};
+                  ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED | ATTEST_WITH_DBIAS};
   // Parts of the keys are made smaller until there are so many tasks. They follow from the sizes
   // alone.
   static constexpr int64_t kLeastTasks = 32;
 
   const attest_problem& problem;
 
+  /// Who adds to a row of DBIAS.
+  struct Bias {
+    bool is_there = false, over_sequences = false, over_heads = false, over_queries = false;
+    int64_t rows = 0;    // of DBIAS, those of all its queries counted once
+    int64_t adders = 1;  // tasks that add to the same pairs, or rows of sums where queries share it
+  };
+
   struct Plan {
+    Bias bias;
     int64_t group;                  // query heads of a key head
     int64_t block, blocks;          // queries of a block, blocks of a query head
     int64_t part, parts, kv_heads;  // keys of a part, parts of a key head, key heads in all
     int64_t tile_keys;
     int64_t block_floats;
     size_t scratch_bytes;  // of a thread
-    size_t delta_at, turn_at, scratch_at, workspace_bytes;
+    size_t delta_at, turn_at, bias_sums_at, bias_turn_at, scratch_at, workspace_bytes;
+    int64_t bias_floats, bias_turns;
     int64_t tasks() const { return parts * kv_heads; }
   };
   using Turn = std::atomic<int32_t>;  // how many parts a block's dq has
+
+  static Bias bias_plan(const attest_problem& problem) {
+    Bias bias;
+    if ((problem.features & ATTEST_WITH_DBIAS) == 0) return bias;
+    const attest_softmax_params& p = impls::softmax_params(problem);
+    const int64_t* const dim = problem.tensor[ATTEST_DBIAS].dim;
+    bias.is_there = true;
+    bias.over_sequences = dim[0] != p.batch;
+    bias.over_heads = dim[1] != p.num_heads;
+    bias.over_queries = dim[2] != p.seq_len_q;
+    bias.rows = dim[0] * dim[1];
+    bias.adders = (bias.over_sequences ? p.batch : 1) * (bias.over_heads ? p.num_kv_heads : 1);
+    return bias;
+  }
 
   static Plan plan(const attest_problem& problem) {
     const attest_softmax_params& p = impls::softmax_params(problem);
@@ -66,14 +89,24 @@ struct FlashBackwardCpu {
     work.part = std::clamp(round_up(fair, tiling.tile_keys), tiling.tile_keys, tiling.keys);
     work.parts = ceil_div(p.seq_len_kv, work.part);
     work.block_floats = kernel.block_floats(p.head_dim);
-    work.scratch_bytes = kernel.scratch_bytes(p.head_dim, p.head_dim_v);
+    work.bias = bias_plan(problem);
+    work.scratch_bytes = kernel.scratch_bytes(p.head_dim, p.head_dim_v, work.bias.is_there);
     const int64_t heads = work.kv_heads * work.group;
     const auto after = [](size_t at, int64_t count, size_t bytes) {
       return (at + static_cast<size_t>(count) * bytes + 255) / 256 * 256;
     };
     work.delta_at = after(0, heads * work.blocks * work.block_floats, sizeof(float));
     work.turn_at = after(work.delta_at, heads * p.seq_len_q, sizeof(float));
-    work.scratch_at = after(work.turn_at, heads * work.blocks, sizeof(Turn));
+    work.bias_floats = work.bias_turns = 0;
+    if (work.bias.over_queries) {
+      work.bias_floats = work.bias.rows * work.bias.adders * p.seq_len_kv;
+    } else if (work.bias.adders > 1) {
+      work.bias_floats = work.bias.rows * p.seq_len_q * p.seq_len_kv;
+      work.bias_turns = work.bias.rows * work.blocks * work.parts;
+    }
+    work.bias_sums_at = after(work.turn_at, heads * work.blocks, sizeof(Turn));
+    work.bias_turn_at = after(work.bias_sums_at, work.bias_floats, sizeof(float));
+    work.scratch_at = after(work.bias_turn_at, work.bias_turns, sizeof(Turn));
     work.workspace_bytes =
         work.scratch_at + static_cast<size_t>(problem.threads) * work.scratch_bytes;
     return work;
@@ -81,17 +114,24 @@ struct FlashBackwardCpu {
 
   static const char* query(const attest_problem& problem, attest_support& support) {
     if (const char* reason = impls::why_not(problem)) return reason;
-    for (const int role : {ATTEST_DO, ATTEST_DQ, ATTEST_DK, ATTEST_DV}) {
+    for (const int role : {ATTEST_DO, ATTEST_DQ, ATTEST_DK, ATTEST_DV, ATTEST_DBIAS}) {
       const attest_tensor& t = problem.tensor[role];
       if (t.dim[3] > 1 && t.stride[3] != 1)
-        return "the elements of a row of DO, DQ, DK or DV are not contiguous";
+        return "the elements of a row of DO, DQ, DK, DV or DBIAS are not contiguous";
     }
+    if ((problem.features & ATTEST_WITH_DBIAS) != 0 &&
+        problem.tensor[ATTEST_DBIAS].dim[3] != impls::softmax_params(problem).seq_len_kv)
+      return "DBIAS of a bias that all keys share";
     const Plan work = plan(problem);
     support.stage[ATTEST_SOFTMAX_BACKWARD_PROBABILITY].rel_error = impls::kExp2Error;
     // Over keys: within a tile, over the tiles of a part, over parts. Over queries: within a block,
     // then over blocks and heads.
     support.sum_chain = std::max(work.tile_keys + work.part / work.tile_keys + work.parts,
                                  work.block + work.blocks * work.group);
+    if (work.bias.is_there)
+      support.sum_chain =
+          std::max(support.sum_chain, work.group + work.bias.adders +
+                                          (work.bias.over_queries ? work.block + work.blocks : 0));
     // Where scores are edited, tiles with NaN are summed pair by pair.
     if ((problem.features &
          (ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW | ATTEST_WITH_MASK | ATTEST_WITH_BIAS |
@@ -124,6 +164,14 @@ struct FlashBackwardCpu {
     s.dq_stride = t[ATTEST_DQ].stride[2];
     s.dk_stride = t[ATTEST_DK].stride[2];
     s.dv_stride = t[ATTEST_DV].stride[2];
+    if (const Bias bias = bias_plan(problem); bias.is_there) {
+      const int64_t* const stride = t[ATTEST_DBIAS].stride;
+      s.d_bias =
+          static_cast<char*>(data[ATTEST_DBIAS]) +
+          ((bias.over_sequences ? 0 : b * stride[0]) + (bias.over_heads ? 0 : h * stride[1])) *
+              size;
+      s.d_bias_stride = stride[2];
+    }
     return s;
   }
 
@@ -134,6 +182,8 @@ struct FlashBackwardCpu {
     void* const* const data;
     float *const sums, *const delta;
     Turn* const turns;
+    float* const bias_sums;  // [rows of DBIAS][query][key]; [rows][adder][key] over queries
+    Turn* const bias_turns;  // [rows of DBIAS][block][part]
     char* const scratches;
     const impls::BackwardKernel& kernel = impls::backward_kernel();
     std::atomic<int64_t> next_task{0};
@@ -145,6 +195,8 @@ struct FlashBackwardCpu {
           sums(static_cast<float*>(workspace)),
           delta(reinterpret_cast<float*>(static_cast<char*>(workspace) + work.delta_at)),
           turns(reinterpret_cast<Turn*>(static_cast<char*>(workspace) + work.turn_at)),
+          bias_sums(reinterpret_cast<float*>(static_cast<char*>(workspace) + work.bias_sums_at)),
+          bias_turns(reinterpret_cast<Turn*>(static_cast<char*>(workspace) + work.bias_turn_at)),
           scratches(static_cast<char*>(workspace) + work.scratch_at) {}
 
     const attest_softmax_params& p() const { return impls::softmax_params(of.problem); }
@@ -207,13 +259,55 @@ struct FlashBackwardCpu {
     void join(const BackwardSlice& s, int64_t n, int64_t part, const Parts& seen,
               void* scratch) const {
       Turn& turn = turns[n];
-      const auto mine = static_cast<int32_t>(seen.place_of(part));
-      while (turn.load(std::memory_order_acquire) != mine) std::this_thread::yield();
+      const int64_t mine = seen.place_of(part);
+      wait_for(turn, mine);
       float* const sum = sums + n * work.block_floats;
       kernel.join_queries(s, mine == 0, sum, scratch);
       if (mine == seen.count() - 1)
         kernel.write_queries(s, block(s, n % work.blocks), sum, scratch);
-      turn.store(mine + 1, std::memory_order_release);
+      pass_on(turn);
+    }
+
+    /// Adds the sums of block n and a part to DBIAS, or to the sums that become DBIAS. Where
+    /// several tasks add to the same pairs they do so in their order, whether or not they see any.
+    void join_bias(const BackwardSlice& s, int64_t b, int64_t h, int64_t n, int64_t part,
+                   void* scratch) const {
+      const Bias& bias = work.bias;
+      const int64_t heads = bias.over_heads ? 1 : p().num_heads;
+      const int64_t row = (bias.over_sequences ? 0 : b * heads) + (bias.over_heads ? 0 : h),
+                    mine =
+                        (bias.over_sequences ? b : 0) * (bias.over_heads ? p().num_kv_heads : 1) +
+                        (bias.over_heads ? h / work.group : 0);
+      const Range queries = rows(n, work.block, p().seq_len_q),
+                  keys = rows(part, work.part, p().seq_len_kv);
+      if (bias.over_queries) {
+        float* const of_keys = bias_sums + (row * bias.adders + mine) * p().seq_len_kv + keys.begin;
+        return kernel.join_bias_row(s, queries, keys, n == 0, of_keys, scratch);
+      }
+      if (bias.adders == 1)
+        return kernel.join_bias(s, queries, keys, true, true, nullptr, 0, scratch);
+      Turn& turn = bias_turns[(row * work.blocks + n) * work.parts + part];
+      wait_for(turn, mine);
+      kernel.join_bias(s, queries, keys, mine == 0, mine == bias.adders - 1,
+                       bias_sums + row * p().seq_len_q * p().seq_len_kv, p().seq_len_kv, scratch);
+      pass_on(turn);
+    }
+    static void wait_for(const Turn& turn, int64_t mine) {
+      while (turn.load(std::memory_order_acquire) != mine) std::this_thread::yield();
+    }
+    static void pass_on(Turn& turn) { turn.fetch_add(1, std::memory_order_release); }
+
+    /// Where queries share a bias: sums what the adders of a row of DBIAS have, kBiasKeys keys.
+    static constexpr int64_t kBiasKeys = 256;
+    void write_bias(int64_t row, int64_t piece) const {
+      const Range keys = rows(piece, kBiasKeys, p().seq_len_kv);
+      const int64_t heads = work.bias.over_heads ? 1 : p().num_heads;
+      const float* const of_adders = bias_sums + row * work.bias.adders * p().seq_len_kv;
+      float total[kBiasKeys] = {};
+      for (int64_t n = 0; n < work.bias.adders; ++n)
+        for (int64_t j = keys.begin; j < keys.end; ++j)
+          total[j - keys.begin] += of_adders[n * p().seq_len_kv + j];
+      kernel.write_bias_row(of.slice(data, row / heads, row % heads), keys, total);
     }
 
     // Neighbouring tasks are of different heads, so that they rarely wait for one another.
@@ -223,17 +317,21 @@ struct FlashBackwardCpu {
       const BackwardSlice of_keys = of.slice(data, b, first);
       const Range keys = rows(part, work.part, of_keys.keys);
       kernel.begin_keys(of_keys, keys, scratch);
-      for (int64_t h = first; h < first + work.group; ++h) {
-        const BackwardSlice s = of.slice(data, b, h);
-        const int64_t head = b * p().num_heads + h;
-        for (int64_t n = 0; n < work.blocks; ++n) {
+      const int64_t last = first + work.group - 1;
+      for (int64_t n = 0; n < work.blocks; ++n)
+        for (int64_t h = first; h <= last; ++h) {
+          const BackwardSlice s = of.slice(data, b, h);
+          const int64_t head = b * p().num_heads + h;
           const Range queries = block(s, n);
           const Parts seen = parts(s, queries);
-          if (!seen.has(part)) continue;
-          kernel.add_queries(s, queries, keys, delta + head * p().seq_len_q, scratch);
-          join(s, head * work.blocks + n, part, seen, scratch);
+          const bool each = work.bias.is_there && !work.bias.over_heads;
+          if (each || (work.bias.is_there && h == first)) kernel.clear_bias(s, scratch);
+          if (seen.has(part)) {
+            kernel.add_queries(s, queries, keys, delta + head * p().seq_len_q, scratch);
+            join(s, head * work.blocks + n, part, seen, scratch);
+          }
+          if (each || (work.bias.is_there && h == last)) join_bias(s, b, h, n, part, scratch);
         }
-      }
       kernel.end_keys(of_keys, keys, scratch);
       const Range hidden{keys.end, rows(part, work.part, p().seq_len_kv).end};
       clear(of_keys, of_keys.dk, of_keys.dk_stride, hidden, p().head_dim);
@@ -243,15 +341,24 @@ struct FlashBackwardCpu {
 
   void run(void* const* data, void* workspace, void* /*stream*/) const {
     Run run(*this, data, workspace);
-    const int64_t blocks = run.work.kv_heads * run.work.group * run.work.blocks;
+    const int64_t blocks = run.work.kv_heads * run.work.group * run.work.blocks,
+                  bias_pieces = ceil_div(run.p().seq_len_kv, Run::kBiasKeys);
 #pragma omp parallel num_threads(problem.threads)
     {
 #pragma omp for schedule(static)
       for (int64_t n = 0; n < blocks; ++n) run.prepare(n);
+#pragma omp for schedule(static)
+      for (int64_t n = 0; n < run.work.bias_turns; ++n) new (run.bias_turns + n) Turn(0);
       void* const scratch =
           run.scratches + static_cast<size_t>(omp_get_thread_num()) * run.work.scratch_bytes;
       // In ascending order: a task waits for earlier ones alone.
       for (int64_t task; (task = run.next_task++) < run.work.tasks();) run.do_task(task, scratch);
+      if (run.work.bias.over_queries) {
+#pragma omp barrier
+#pragma omp for schedule(static)
+        for (int64_t n = 0; n < run.work.bias.rows * bias_pieces; ++n)
+          run.write_bias(n / bias_pieces, n % bias_pieces);
+      }
     }
   }
 };

@@ -92,6 +92,16 @@ Trial make_trial(uint64_t seed, bool finite) {
     for (int64_t b = 0; b < p.batch; ++b)
       lengths.set(b, static_cast<double>(more.upto(longest + 1) - 1));
   }
+  if (t.find(ATTEST_BIAS) == nullptr && more.chance(30))
+    trial::add_pair_tensor(t, more, ATTEST_BIAS);
+  if (const Tensor* bias = t.find(ATTEST_BIAS); bias != nullptr && more.chance(75)) {
+    const int64_t* const dim = bias->spec.dim;
+    if (dim[3] == p.seq_len_kv) {
+      t.features |= ATTEST_WITH_DBIAS;
+      t.tensor[ATTEST_DBIAS] =
+          trial::make(dtype, {dim[0], dim[1], dim[2], dim[3]}, strided ? more.upto(5) : 0);
+    }
+  }
   if (more.chance(25) || has_gap) {
     t.features |= ATTEST_WITH_GLOBAL;
     p.global_tokens = has_gap ? 5 : more.upto(std::min(p.seq_len_q, p.seq_len_kv));
@@ -116,15 +126,17 @@ TEST(FlashBackwardCpu, NothingHiddenLeaks) {
       trial::judge_backward);
 }
 
-/// One head with ten parts of keys, whose tasks take so long that threads overlap. O and LSE belong
-/// to no forward pass; they only have to be numbers.
-Trial make_long_trial() {
+/// Ten parts of keys, whose tasks take so long that threads overlap: of one head, or of three
+/// sequences of two heads that share a bias. O and LSE belong to no forward pass; they only have to
+/// be numbers.
+Trial make_long_trial(bool has_bias) {
   Trial t;
   t.operation = ATTEST_SOFTMAX_BACKWARD;
   attest_softmax_params& p = t.softmax();
   p.struct_size = sizeof p;
-  p.batch = p.num_heads = p.num_kv_heads = 1;
-  p.seq_len_q = 3000, p.seq_len_kv = 640, p.head_dim = p.head_dim_v = 32;
+  p.batch = has_bias ? 3 : 1;
+  p.num_heads = p.num_kv_heads = has_bias ? 2 : 1;
+  p.seq_len_q = has_bias ? 400 : 3000, p.seq_len_kv = 640, p.head_dim = p.head_dim_v = 32;
   p.window_left = p.window_right = -1;
   p.softmax_scale = 0.2f;
   std::mt19937_64 random(1);
@@ -132,28 +144,34 @@ Trial make_long_trial() {
        {ATTEST_Q, ATTEST_K, ATTEST_V, ATTEST_O, ATTEST_DO, ATTEST_DQ, ATTEST_DK, ATTEST_DV}) {
     const bool of_keys =
         role == ATTEST_K || role == ATTEST_V || role == ATTEST_DK || role == ATTEST_DV;
-    t.tensor[role] =
-        trial::make(ATTEST_F32, {1, 1, of_keys ? p.seq_len_kv : p.seq_len_q, p.head_dim});
+    t.tensor[role] = trial::make(
+        ATTEST_F32, {p.batch, p.num_heads, of_keys ? p.seq_len_kv : p.seq_len_q, p.head_dim});
     trial::randomize(t.tensor[role], random, 1);
   }
-  t.tensor[ATTEST_LSE] = trial::make(ATTEST_F32, {1, 1, p.seq_len_q});
+  t.tensor[ATTEST_LSE] = trial::make(ATTEST_F32, {p.batch, p.num_heads, p.seq_len_q});
   trial::randomize(t.tensor[ATTEST_LSE], random, 1);
+  if (has_bias) {
+    t.features |= ATTEST_WITH_BIAS | ATTEST_WITH_DBIAS;
+    t.tensor[ATTEST_DBIAS] = t.tensor[ATTEST_BIAS] =
+        trial::make(ATTEST_F32, {1, 1, p.seq_len_q, p.seq_len_kv});
+    trial::randomize(t.tensor[ATTEST_BIAS], random, 1);
+  }
   return t;
 }
 
-// The parts of the keys are added to dQ in their order.
+// The parts of the keys are added to dQ in their order, the heads to DBIAS.
 TEST(FlashBackwardCpu, GivesTheSameBitsFromAnyNumberOfThreads) {
   const attest_impl* const impl = trial::load("flash_backward_cpu");
   ASSERT_NE(impl, nullptr);
   for (uint64_t seed = 0; seed < 12; ++seed) {
-    Trial one = seed % 2 == 0 ? make_long_trial() : make_trial(seed, true);
+    Trial one = seed % 2 == 0 ? make_long_trial(seed % 4 == 0) : make_trial(seed, true);
     one.threads = 1;
     Trial many = one;
     many.threads = 5;
     ASSERT_EQ(trial::execute(*impl, one).status, ATTEST_OK);
     ASSERT_EQ(trial::execute(*impl, many).status, ATTEST_OK);
-    for (const int role : {ATTEST_DQ, ATTEST_DK, ATTEST_DV})
-      EXPECT_TRUE(one.tensor[role].bytes == many.tensor[role].bytes) << seed << " " << role;
+    for (const auto& [role, tensor] : one.tensor)
+      EXPECT_TRUE(tensor.bytes == many.tensor[role].bytes) << seed << " " << role;
   }
 }
 

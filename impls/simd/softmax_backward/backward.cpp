@@ -52,10 +52,11 @@ struct BackwardScratch {
   float *scores, *slopes;       // [kTileKeys][kBlock]
   float *p, *ds;                // [kTileKeys][kQueries]
   float *rows, *pair_terms;
+  float* bias_sums;  // [part_keys][kQueries]: of each pair, for DBIAS
   size_t bytes;
 };
 
-BackwardScratch cut(char* base, int64_t head_dim, int64_t head_dim_v) {
+BackwardScratch cut(char* base, int64_t head_dim, int64_t head_dim_v, bool has_d_bias) {
   size_t used = 0;
   const auto floats = [&](int64_t count) {
     float* const at = base == nullptr ? nullptr : reinterpret_cast<float*>(base + used);
@@ -76,15 +77,16 @@ BackwardScratch cut(char* base, int64_t head_dim, int64_t head_dim_v) {
   m.p = floats(kTileKeys * kQueries), m.ds = floats(kTileKeys * kQueries);
   m.rows = floats(kLanes * width);
   m.pair_terms = floats(kPairKeys * kBlock);
+  m.bias_sums = has_d_bias ? floats(keys * kQueries) : nullptr;
   m.bytes = static_cast<size_t>(round_up(static_cast<int64_t>(used), 256));
   return m;
 }
 BackwardScratch scratch_of(const BackwardSlice& s, void* memory) {
-  return cut(static_cast<char*>(memory), s.head_dim, s.head_dim_v);
+  return cut(static_cast<char*>(memory), s.head_dim, s.head_dim_v, s.d_bias != nullptr);
 }
 
-size_t scratch_bytes(int64_t head_dim, int64_t head_dim_v) {
-  return cut(nullptr, head_dim, head_dim_v).bytes;
+size_t scratch_bytes(int64_t head_dim, int64_t head_dim_v, bool has_d_bias) {
+  return cut(nullptr, head_dim, head_dim_v, has_d_bias).bytes;
 }
 BackwardTiling tiling(int64_t head_dim, int64_t head_dim_v) {
   return {kQueries, part_keys(head_dim, head_dim_v), kTileKeys};
@@ -156,13 +158,15 @@ void load_rows(const T* data, int64_t stride, int64_t depth, const Groups& group
   }
 }
 
-/// A tile of keys and the memory of one group: p, ds, lse and delta begin with its first query.
+/// A tile of keys and the memory of one group: p, ds, lse, delta and bias_sums begin with its first
+/// query.
 struct Pairs {
   Range keys;
   Rows k, v;
   const float *q, *d_o;  // transposed
   const float *lse, *delta;
   float *scores, *slopes, *pair_terms, *p, *ds;
+  float* bias_sums;  // null without DBIAS
 };
 
 /// scores = q.k, [key][wide].
@@ -234,8 +238,11 @@ void weigh(const BackwardSlice& s, const Block& b, const Pairs& t) {
       Vector p = hn::IfThenElse(hn::Gt(logit, most), hn::Set(d, kInfinity), exp2_lanes(logit));
       Vector ds = hn::Mul(p, hn::Sub(gradient, delta[v]));
       if constexpr (edited) {
-        if (is_capped) ds = hn::Mul(ds, hn::Load(d, t.slopes + j * wide + v * kLanes));
         const auto hidden = hn::Eq(score, nothing);
+        if (t.bias_sums != nullptr)
+          hn::Store(hn::Add(hn::Load(d, t.bias_sums + at), hn::IfThenZeroElse(hidden, ds)), d,
+                    t.bias_sums + at);
+        if (is_capped) ds = hn::Mul(ds, hn::Load(d, t.slopes + j * wide + v * kLanes));
         p = hn::IfThenElse(hidden, hn::Set(d, kHiddenWeight), p);
         ds = hn::IfThenElse(hidden, hn::Zero(d), ds);
       }
@@ -384,6 +391,8 @@ void add_queries(const BackwardSlice& s, Range queries, Range keys, const float*
         any_edited = true;
         continue;
       }
+      float* const bias_sums =
+          m.bias_sums == nullptr ? nullptr : m.bias_sums + first_key * kQueries + from;
       const Pairs pairs{tile,
                         k,
                         v,
@@ -395,7 +404,8 @@ void add_queries(const BackwardSlice& s, Range queries, Range keys, const float*
                         m.slopes,
                         m.pair_terms,
                         m.p + from,
-                        m.ds + from};
+                        m.ds + from,
+                        bias_sums};
       const bool edited = always || crosses_edge(s, b, tile);
       any_edited |= edited;
       if (edited)
@@ -455,6 +465,61 @@ void end_keys(const BackwardSlice& s, Range keys, void* memory) {
   }
 }
 
+void clear_bias(const BackwardSlice& s, void* memory) {
+  const int64_t keys = part_keys(s.head_dim, s.head_dim_v);
+  std::memset(scratch_of(s, memory).bias_sums, 0, static_cast<size_t>(keys * kQueries) * 4);
+}
+
+template <class T>
+void join_bias(const BackwardSlice& s, Range queries, Range keys, bool is_first, bool is_last,
+               float* sums, int64_t stride, void* memory) {
+  const BackwardScratch m = scratch_of(s, memory);
+  const Groups groups(queries);
+  auto* const d_bias = static_cast<T*>(s.d_bias);
+  for (int64_t at = keys.begin; at < keys.end; at += kTileKeys) {
+    const int64_t count = std::min(kTileKeys, keys.end - at);
+    for (int64_t first = queries.begin; first < queries.end; first += kLanes) {
+      const float* const columns =
+          m.bias_sums + (at - keys.begin) * kQueries + first - queries.begin;
+      transpose_out(columns, kQueries, round_up(count, 4), hn::Set(Floats(), 1.0f), m.scores,
+                    kTileKeys);
+      for (int64_t i = first; i < std::min<int64_t>(queries.end, first + kLanes); ++i) {
+        float* const row = m.scores + (i - first) * kTileKeys;
+        // Lanes behind the last query hold anything.
+        if (i >= s.queries) std::fill_n(row, count, 0.0f);
+        const int64_t sum = i * stride + at;
+        for (int64_t j = 0; !is_first && j < count; ++j) row[j] += sums[sum + j];
+        if (is_last)
+          narrow_row(row, count, d_bias + i * s.d_bias_stride + at);
+        else
+          std::copy_n(row, count, sums + sum);
+      }
+    }
+  }
+}
+
+void join_bias_row(const BackwardSlice& s, Range queries, Range keys, bool is_first, float* sums,
+                   void* memory) {
+  const Floats d;
+  const BackwardScratch m = scratch_of(s, memory);
+  const int64_t count = std::min(queries.end, s.queries) - queries.begin;
+  for (int64_t j = 0; j < keys.end - keys.begin; ++j) {
+    const float* const row = m.bias_sums + j * kQueries;
+    Vector sum = hn::Zero(d);
+    float rest = 0;
+    int64_t i = 0;
+    for (; i + kLanes <= count; i += kLanes) sum = hn::Add(sum, hn::Load(d, row + i));
+    for (; i < count; ++i) rest += row[i];
+    const float more = hn::GetLane(hn::SumOfLanes(d, sum)) + rest;
+    sums[j] = is_first ? more : sums[j] + more;
+  }
+}
+
+template <class T>
+void write_bias_row(const BackwardSlice& s, Range keys, const float* sums) {
+  narrow_row(sums, keys.end - keys.begin, static_cast<T*>(s.d_bias) + keys.begin);
+}
+
 /// Calls run(a value of the type of the slice's tensors).
 template <class Run>
 void by_dtype(const BackwardSlice& s, const Run& run) {
@@ -483,6 +548,17 @@ constexpr BackwardKernel kKernel{
     },
     [](const BackwardSlice& s, Range keys, void* scratch) {
       by_dtype(s, [&](auto type) { end_keys<decltype(type)>(s, keys, scratch); });
+    },
+    clear_bias,
+    [](const BackwardSlice& s, Range queries, Range keys, bool is_first, bool is_last, float* sums,
+       int64_t stride, void* scratch) {
+      by_dtype(s, [&](auto type) {
+        join_bias<decltype(type)>(s, queries, keys, is_first, is_last, sums, stride, scratch);
+      });
+    },
+    join_bias_row,
+    [](const BackwardSlice& s, Range keys, const float* sums) {
+      by_dtype(s, [&](auto type) { write_bias_row<decltype(type)>(s, keys, sums); });
     }};
 const BackwardKernel* kernel() { return &kKernel; }
 

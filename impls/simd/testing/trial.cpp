@@ -249,16 +249,33 @@ struct Gradient {
             Worst& worst) const {
     for (size_t n = 0; n < value.size(); ++n) {
       const auto at = static_cast<int64_t>(n);
-      const double expected = scale * value[n];
-      worst.meet(got({b, h, first + at / width, at % width}), expected,
-                 unit(got.spec.dtype) * std::abs(expected) + tiny(got.spec.dtype) +
-                     std::abs(scale) * allowed[n]);
+      meet(got, {b, h, first + at / width, at % width}, n, scale, worst);
     }
+  }
+  /// All of a tensor.
+  void meet(const Tensor& got, Worst& worst) const {
+    const int64_t* const dim = got.spec.dim;
+    for (size_t n = 0; n < value.size(); ++n) {
+      const auto at = static_cast<int64_t>(n);
+      const int64_t row = at / dim[3];
+      meet(got, {row / dim[2] / dim[1], row / dim[2] % dim[1], row % dim[2], at % dim[3]}, n, 1,
+           worst);
+    }
+  }
+
+ private:
+  void meet(const Tensor& got, std::initializer_list<int64_t> index, size_t n, double scale,
+            Worst& worst) const {
+    const double expected = scale * value[n];
+    worst.meet(got(index), expected,
+               unit(got.spec.dtype) * std::abs(expected) + tiny(got.spec.dtype) +
+                   std::abs(scale) * allowed[n]);
   }
 };
 
-/// Adds the pairs of one query to the gradients of its keys, and meets that of the query.
-void judge_query(const Row& at, Gradient& dk, Gradient& dv, Worst& worst) {
+/// Adds the pairs of one query to the gradients of its keys and of the bias, and meets that of the
+/// query.
+void judge_query(const Row& at, Gradient& dk, Gradient& dv, Gradient& dbias, Worst& worst) {
   const Trial& t = at.t;
   const attest_softmax_params& p = t.softmax();
   const Tensor &q = t.tensor.at(ATTEST_Q), &k = t.tensor.at(ATTEST_K), &v = t.tensor.at(ATTEST_V),
@@ -278,9 +295,16 @@ void judge_query(const Row& at, Gradient& dk, Gradient& dv, Worst& worst) {
       const double term = d_o({at.b, at.h, at.i, c}) * at.of_key(v, j, c);
       dot += term, dot_size += std::abs(term);
     }
-    const double weight = std::exp(logit - lse), ds = weight * (dot - delta) * slope,
-                 relative = 1.5e-7 * (6 + 4 * size + std::abs(lse)),
-                 error = relative * std::abs(ds) + 4e-7 * weight * slope * (dot_size + delta_size);
+    const double weight = std::exp(logit - lse), unbent = weight * (dot - delta),
+                 ds = unbent * slope, relative = 1.5e-7 * (6 + 4 * size + std::abs(lse)),
+                 unbent_error =
+                     relative * std::abs(unbent) + 4e-7 * weight * (dot_size + delta_size),
+                 error = slope * unbent_error;
+    if (const Tensor* got = t.find(ATTEST_DBIAS)) {
+      const int64_t* const dim = got->spec.dim;
+      dbias.add((at.b % dim[0] * dim[1] + at.h % dim[1]) * dim[2] + at.i % dim[2], j, unbent,
+                unbent_error);
+    }
     for (int64_t c = 0; c < p.head_dim; ++c) {
       const double of_q = q({at.b, at.h, at.i, c}), of_k = at.of_key(k, j, c);
       dq.add(0, c, ds * of_k, error * std::abs(of_k));
@@ -301,15 +325,19 @@ double judge_backward(Trial& t) {
   const attest_softmax_params& p = t.softmax();
   const int64_t group = p.num_heads / p.num_kv_heads;
   Worst worst;
+  const Tensor* const got = t.find(ATTEST_DBIAS);
+  Gradient dbias(got == nullptr ? 0 : got->spec.dim[0] * got->spec.dim[1] * got->spec.dim[2],
+                 p.seq_len_kv);
   for (int64_t n = 0; n < p.batch * p.num_kv_heads; ++n) {
     const int64_t b = n / p.num_kv_heads, kv_head = n % p.num_kv_heads;
     Gradient dk(p.seq_len_kv, p.head_dim), dv(p.seq_len_kv, p.head_dim_v);
     for (int64_t h = kv_head * group; h < (kv_head + 1) * group; ++h)
       for (int64_t i = 0; i < p.seq_len_q; ++i)
-        judge_query({t, b, h, i, sequence(t, b)}, dk, dv, worst);
+        judge_query({t, b, h, i, sequence(t, b)}, dk, dv, dbias, worst);
     dk.meet(t.tensor.at(ATTEST_DK), b, kv_head, 0, static_cast<double>(p.softmax_scale), worst);
     dv.meet(t.tensor.at(ATTEST_DV), b, kv_head, 0, 1, worst);
   }
+  if (got != nullptr) dbias.meet(*got, worst);
   return worst.ratio;
 }
 

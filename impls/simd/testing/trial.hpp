@@ -123,7 +123,7 @@ struct Outcome {
 
 inline bool is_output(const Trial& trial, int role) {
   if (trial.operation == ATTEST_SOFTMAX_BACKWARD)
-    return role == ATTEST_DQ || role == ATTEST_DK || role == ATTEST_DV;
+    return role == ATTEST_DQ || role == ATTEST_DK || role == ATTEST_DV || role == ATTEST_DBIAS;
   return role == ATTEST_O || role == ATTEST_LSE;
 }
 
