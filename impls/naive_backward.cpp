@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "attest.hpp"
+#include "dense_dbias.hpp"
 
 namespace {
 
@@ -31,7 +32,7 @@ struct NaiveBackward {
     const auto& p = attest::params<attest_softmax_params>(problem);
     const int64_t floats = p.num_heads * p.seq_len_q * (p.head_dim + p.head_dim_v + 1) +
                            p.num_kv_heads * p.seq_len_kv * (p.head_dim + p.head_dim_v) +
-                           elements(problem.tensor[ATTEST_DBIAS]);
+                           dense_dbias::elements(problem.tensor[ATTEST_DBIAS]);
     support.workspace_bytes = sizeof(float) * static_cast<uint64_t>(floats);
     return nullptr;
   }
@@ -58,12 +59,6 @@ struct NaiveBackward {
   }
 
  private:
-  static int64_t elements(const attest_tensor& tensor) {
-    int64_t count = tensor.rank > 0 ? 1 : 0;
-    for (int32_t axis = 0; axis < tensor.rank; ++axis) count *= tensor.dim[axis];
-    return count;
-  }
-
   /// One sequence in float32: [num_heads, seq_len_q, ...] and [num_kv_heads, seq_len_kv, ...]; and
   /// the sums of DBIAS over the sequences so far, dense.
   struct Sequence {
@@ -83,7 +78,7 @@ struct NaiveBackward {
   /// What a pair adds: p times a row of dO to dV, ds times K or Q to dQ or dK, and to DBIAS ds
   /// without the slope.
   struct Weights {
-    float p, ds, unbent;
+    float p, ds, d_logit;
   };
 
   void read(const Tensors& a, int64_t b, const Sequence& s) const {
@@ -133,10 +128,10 @@ struct NaiveBackward {
                 logit = a.logit(score, b, h, i, j);
     if (logit == -std::numeric_limits<float>::infinity()) return false;
     weights.p = std::exp(logit - a.lse(b, h, i));
-    weights.unbent = weights.p * (dot(s.d_o + query * a.p.head_dim_v, s.v + key * a.p.head_dim_v,
-                                      a.p.head_dim_v) -
-                                  s.delta[query]);
-    weights.ds = slope(a.p, score) * weights.unbent;
+    weights.d_logit = weights.p * (dot(s.d_o + query * a.p.head_dim_v, s.v + key * a.p.head_dim_v,
+                                       a.p.head_dim_v) -
+                                   s.delta[query]);
+    weights.ds = slope(a.p, score) * weights.d_logit;
     return true;
   }
 
@@ -196,18 +191,16 @@ struct NaiveBackward {
         for (int64_t i = queries.begin; i < queries.end; ++i) {
           const auto [begin, end] = a.keys(b, i);
           for (int64_t j = begin; j < end; ++j)
-            if (weigh(a, s, b, h, i, j, weights)) sum[j % dim[3]] += weights.unbent;
+            if (weigh(a, s, b, h, i, j, weights)) sum[j % dim[3]] += weights.d_logit;
         }
     }
   }
 
   void write_dbias(const Tensors& a, const Sequence& s) const {
-    const int64_t* dim = problem.tensor[ATTEST_DBIAS].dim;
-#pragma omp parallel for num_threads(problem.threads) schedule(static)
-    for (int64_t row = 0; row < dim[0] * dim[1] * dim[2]; ++row)
-      for (int64_t j = 0; j < dim[3]; ++j)
-        a.d_bias(row / (dim[1] * dim[2]), row / dim[2] % dim[1], row % dim[2], j) =
-            s.d_bias[row * dim[3] + j];
+    dense_dbias::each(problem.tensor[ATTEST_DBIAS],
+                      [&](int64_t n, int64_t b, int64_t h, int64_t i, int64_t j) {
+                        a.d_bias(b, h, i, j) = s.d_bias[n];
+                      });
   }
 };
 

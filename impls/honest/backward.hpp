@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "attest.hpp"
+#include "dense_dbias.hpp"
 #include "honest/method.hpp"
 
 namespace honest {
@@ -73,23 +74,17 @@ class BackwardKernel {
   }
 
   void run() {
-    std::fill_n(x_.d_bias, elements(of_bias_), 0.0f);
+    std::fill_n(x_.d_bias, dense_dbias::elements(of_bias_), 0.0f);
     for (int64_t b = 0; b < a_.p.batch; ++b)
       for (int64_t kv_head = 0; kv_head < a_.p.num_kv_heads; ++kv_head) add_head(b, kv_head);
-    const int64_t* const dim = of_bias_.dim;
-    for (int64_t n = 0; n < elements(of_bias_); ++n)
-      a_.d_bias(n / (dim[1] * dim[2] * dim[3]), n / (dim[2] * dim[3]) % dim[1], n / dim[3] % dim[2],
-                n % dim[3]) = x_.d_bias[n];
+    dense_dbias::each(of_bias_, [&](int64_t n, int64_t b, int64_t h, int64_t i, int64_t j) {
+      a_.d_bias(b, h, i, j) = x_.d_bias[n];
+    });
   }
 
  private:
   static constexpr float kHidden = -std::numeric_limits<float>::infinity();
 
-  static int64_t elements(const attest_tensor& tensor) {
-    int64_t count = tensor.rank > 0 ? 1 : 0;
-    for (int32_t axis = 0; axis < tensor.rank; ++axis) count *= tensor.dim[axis];
-    return count;
-  }
   /// How many pairs an element of DBIAS sums over; 0: there is no DBIAS.
   static int64_t pairs_of_bias(const attest_softmax_params& p, const attest_tensor& of_bias) {
     if (of_bias.rank == 0) return 0;
@@ -105,7 +100,7 @@ class BackwardKernel {
       dv_tile = arena.take(p.seq_len_kv * p.head_dim_v);
       q = arena.take(p.head_dim), d_o = arena.take(p.head_dim_v);
       dq = arena.take(p.head_dim), dq_tile = arena.take(p.head_dim);
-      d_bias = arena.take(elements(of_bias));
+      d_bias = arena.take(dense_dbias::elements(of_bias));
       bytes = arena.bytes();
     }
     float *k, *v;              // [seq_len_kv, head_dim], [seq_len_kv, head_dim_v]
@@ -247,24 +242,16 @@ class BackwardKernel {
     exponentials(&weight, 1, 0, of_exp);
     keep(&weight, 1, c.probability);
     const float gradient = kept(dot(x_.d_o, v, p.head_dim_v), c.score),
-                unbent = weight * (gradient - known.delta),
-                ds = kept(unbent * logit.slope, c.product);
+                d_logit = weight * (gradient - known.delta),
+                ds = kept(d_logit * logit.slope, c.product);
     keep(&weight, 1, c.product);
     if (a_.d_bias) {
-      float& sum = x_.d_bias[place_in_bias(b, h, i, j)];
-      sum = kept(sum + kept(unbent, c.product), c.accumulator);
+      float& sum = x_.d_bias[dense_dbias::place(of_bias_, b, h, i, j)];
+      sum = kept(sum + kept(d_logit, c.product), c.accumulator);
     }
     add(ds, k, p.head_dim, x_.dq_tile);
     add(ds, x_.q, p.head_dim, x_.dk_tile + j * p.head_dim);
     add(weight, x_.d_o, p.head_dim_v, x_.dv_tile + j * p.head_dim_v);
-  }
-
-  /// Where the bias of a pair lies in a dense DBIAS.
-  int64_t place_in_bias(int64_t b, int64_t h, int64_t i, int64_t j) const {
-    const int64_t at[] = {b, h, i, j}, *const dim = of_bias_.dim;
-    int64_t place = 0;
-    for (int axis = 0; axis < 4; ++axis) place = place * dim[axis] + (dim[axis] > 1 ? at[axis] : 0);
-    return place;
   }
 
   const attest::Softmax<attest::Any> a_;

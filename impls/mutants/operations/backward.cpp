@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "attest.hpp"
+#include "dense_dbias.hpp"
 #include "mutants/operations/tiles.hpp"
 #include "mutants/table_at.hpp"
 
@@ -143,24 +144,16 @@ class Gradients {
         dbias_(dv_ + a_.p.num_kv_heads * a_.p.seq_len_kv * a_.p.head_dim_v),
         of_bias_(problem.tensor[ATTEST_DBIAS]) {}
 
-  /// Elements of a dense DBIAS; 0: there is none.
-  static int64_t elements(const attest_tensor& of_bias) {
-    int64_t count = of_bias.rank > 0 ? 1 : 0;
-    for (int32_t axis = 0; axis < of_bias.rank; ++axis) count *= of_bias.dim[axis];
-    return count;
-  }
-
   void run() const {
-    const int64_t of_bias = elements(of_bias_);
+    const int64_t of_bias = dense_dbias::elements(of_bias_);
     std::fill_n(dbias_, of_bias, is(Bug::kBiasGradientUnwritten) ? kUnwritten : 0);
     for (int64_t b = 0; b < a_.p.batch; ++b)
 #pragma omp parallel for num_threads(of_bias > 0 ? 1 : threads_) schedule(static)
       for (int64_t kv_head = 0; kv_head < a_.p.num_kv_heads; ++kv_head) add_head(b, kv_head);
-    const int64_t* const dim = of_bias_.dim;
-    for (int64_t n = 0; n < of_bias; ++n)
+    dense_dbias::each(of_bias_, [&](int64_t n, int64_t b, int64_t h, int64_t i, int64_t j) {
       if (!is(Bug::kBiasGradientUnwritten) || !std::isnan(dbias_[n]))
-        a_.d_bias(n / (dim[1] * dim[2] * dim[3]), n / (dim[2] * dim[3]) % dim[1],
-                  n / dim[3] % dim[2], n % dim[3]) = dbias_[n];
+        a_.d_bias(b, h, i, j) = dbias_[n];
+    });
   }
 
  private:
@@ -266,8 +259,7 @@ class Gradients {
     float term = weight * (is(Bug::kBiasGradientOfDoV) ? gradient : gradient - delta);
     if (is(Bug::kBiasGradientScaled)) term *= p.softmax_scale;
     if (is(Bug::kBiasGradientSloped)) term *= slope;
-    float& sum =
-        dbias_[((b % dim[0] * dim[1] + h % dim[1]) * dim[2] + i % dim[2]) * dim[3] + j % dim[3]];
+    float& sum = dbias_[dense_dbias::place(of_bias_, b, h, i, j)];
     sum = is(Bug::kBiasGradientUnwritten) && std::isnan(sum) ? term : sum + term;
     if (is(Bug::kBiasGradientF16)) sum = mutants::rounded(sum, 11);
   }
@@ -369,7 +361,7 @@ struct Backward {
   static const char* query(const attest_problem& problem, attest_support& support) {
     const auto& p = attest::params<attest_softmax_params>(problem);
     const int64_t floats = p.num_kv_heads * p.seq_len_kv * (p.head_dim + p.head_dim_v) +
-                           Gradients::elements(problem.tensor[ATTEST_DBIAS]);
+                           dense_dbias::elements(problem.tensor[ATTEST_DBIAS]);
     support.workspace_bytes = sizeof(float) * static_cast<uint64_t>(floats);
     return nullptr;
   }
