@@ -295,15 +295,15 @@ void judge_query(const Row& at, Gradient& dk, Gradient& dv, Gradient& dbias, Wor
       const double term = d_o({at.b, at.h, at.i, c}) * at.of_key(v, j, c);
       dot += term, dot_size += std::abs(term);
     }
-    const double weight = std::exp(logit - lse), unbent = weight * (dot - delta),
-                 ds = unbent * slope, relative = 1.5e-7 * (6 + 4 * size + std::abs(lse)),
-                 unbent_error =
-                     relative * std::abs(unbent) + 4e-7 * weight * (dot_size + delta_size),
-                 error = slope * unbent_error;
+    const double weight = std::exp(logit - lse), d_logit = weight * (dot - delta),
+                 ds = d_logit * slope, relative = 1.5e-7 * (6 + 4 * size + std::abs(lse)),
+                 d_logit_error =
+                     relative * std::abs(d_logit) + 4e-7 * weight * (dot_size + delta_size),
+                 error = slope * d_logit_error;
     if (const Tensor* got = t.find(ATTEST_DBIAS)) {
       const int64_t* const dim = got->spec.dim;
-      dbias.add((at.b % dim[0] * dim[1] + at.h % dim[1]) * dim[2] + at.i % dim[2], j, unbent,
-                unbent_error);
+      dbias.add((at.b % dim[0] * dim[1] + at.h % dim[1]) * dim[2] + at.i % dim[2], j, d_logit,
+                d_logit_error);
     }
     for (int64_t c = 0; c < p.head_dim; ++c) {
       const double of_q = q({at.b, at.h, at.i, c}), of_k = at.of_key(k, j, c);

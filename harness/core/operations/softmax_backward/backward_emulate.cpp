@@ -43,7 +43,7 @@ class BackwardEmulator {
 
  private:
   struct Weights {
-    double p, ds, unbent;  // unbent: ds without the slope
+    double p, ds, d_logit;  // d_logit: ds without the slope
   };
   struct Addend {
     double weight;
@@ -140,9 +140,9 @@ class BackwardEmulator {
                               (1 + (backwards_ ? -a_.exp_error : a_.exp_error)),
                           a_.probability);
     const double gradient = kept(dot(rows_.d_o(at), rows_.v(j), p_.head_dim_v), a_.score);
-    const double unbent = narrowed(p * narrowed(gradient - known.delta, a_.score), a_.score),
-                 ds = p_.softcap > 0 ? narrowed(unbent * logit.slope, a_.score) : unbent;
-    return {kept(p, a_.product), kept(ds, a_.product), kept(unbent, a_.product)};
+    const double d_logit = narrowed(p * narrowed(gradient - known.delta, a_.score), a_.score),
+                 ds = p_.softcap > 0 ? narrowed(d_logit * logit.slope, a_.score) : d_logit;
+    return {kept(p, a_.product), kept(ds, a_.product), kept(d_logit, a_.product)};
   }
 
   // No chain of additions is longer than declared.
@@ -229,7 +229,7 @@ class BackwardEmulator {
           for (int64_t j = 0; j < p_.seq_len_kv; ++j) {
             const Query query{h % rows_.group(), i};
             if (const double term = rows_.pair_term(query, j); term != kHidden)
-              addends[size_t(j)].push_back({weights(query, j, term).unbent, &one});
+              addends[size_t(j)].push_back({weights(query, j, term).d_logit, &one});
           }
       }
     std::vector<double> row;

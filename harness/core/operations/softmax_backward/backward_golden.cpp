@@ -38,9 +38,9 @@ std::vector<int64_t> all_but(const std::vector<int64_t>& listed, int64_t count) 
 /// 1. Hidden NaN do not count; a query that sees one has a lse or a delta of NaN, and so have the
 /// bounds that it belongs to, which then accept whatever was written.
 struct Bounds {
-  std::vector<double> k;       // [head_dim]: the largest |k|
-  std::vector<double> slope;   // by query: the largest |do.v - delta|
-  std::vector<double> dk, dv;  // [head_dim], [head_dim_v]: sums over the queries
+  std::vector<double> k;        // [head_dim]: the largest |k|
+  std::vector<double> d_logit;  // by query: the largest |do.v - delta|
+  std::vector<double> dk, dv;   // [head_dim], [head_dim_v]: sums over the queries
 };
 
 class BackwardGolden final : public Golden {
@@ -261,7 +261,7 @@ class BackwardGolden final : public Golden {
 
   Bounds bounds_of(const HeadRows& rows) const {
     Bounds bounds{.k = std::vector<double>(size_t(p_.head_dim)),
-                  .slope = std::vector<double>(size_t(rows.group() * p_.seq_len_q)),
+                  .d_logit = std::vector<double>(size_t(rows.group() * p_.seq_len_q)),
                   .dk = std::vector<double>(size_t(p_.head_dim)),
                   .dv = std::vector<double>(size_t(p_.head_dim_v))};
     for (int64_t j = 0; j < p_.seq_len_kv; ++j)
@@ -272,11 +272,11 @@ class BackwardGolden final : public Golden {
       for (int64_t i = 0; i < p_.seq_len_q; ++i) {
         const Query at{h, i};
         if (rows.lse(at) == kHidden) continue;  // it sees no key
-        const double slope = rows.gradient_bound(at, largest_v);
-        bounds.slope[size_t(h * p_.seq_len_q + i)] = slope;
+        const double d_logit = rows.d_logit_bound(at, largest_v);
+        bounds.d_logit[size_t(h * p_.seq_len_q + i)] = d_logit;
         for (size_t c = 0; c < bounds.dk.size(); ++c)
-          bounds.dk[c] += slope * std::fabs(rows.q(at)[c]);
-        const double p = std::isnan(slope) ? slope : 1;
+          bounds.dk[c] += d_logit * std::fabs(rows.q(at)[c]);
+        const double p = std::isnan(d_logit) ? d_logit : 1;
         for (size_t c = 0; c < bounds.dv.size(); ++c)
           bounds.dv[c] += p * std::fabs(rows.d_o(at)[c]);
       }
@@ -322,7 +322,7 @@ class BackwardGolden final : public Golden {
         ATTEST_DQ, first_row(rows.sequence(), rows.query_head(h), p_.num_heads, p_.seq_len_q),
         queries, p_.head_dim,
         [&](int64_t i, size_t c) {
-          return scale * bounds.slope[size_t(h * p_.seq_len_q + i)] * bounds.k[c];
+          return scale * bounds.d_logit[size_t(h * p_.seq_len_q + i)] * bounds.k[c];
         },
         sink);
   }

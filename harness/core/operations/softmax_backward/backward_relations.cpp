@@ -95,15 +95,15 @@ double pairs_of_bias(const Problem& problem) {
          double(row_count(problem.tensor[ATTEST_DBIAS], 3));
 }
 
-/// A bound of the magnitudes of V, dO, dQ, dK, dV and DBIAS.
+/// A bound of the magnitudes of V, dO and all gradients.
 double largest_gradient(const Problem& problem, const Tensors& inputs) {
   const auto& p = problem.as<RelationParams>();
   const double d_o = largest_value(inputs[ATTEST_DO]), v = largest_value(inputs[ATTEST_V]),
-               unscaled = 2 * d_o * v * double(p.head_dim_v),
-               slope = std::fabs(double(p.softmax_scale)) * unscaled,
+               d_logit = 2 * d_o * v * double(p.head_dim_v),
+               d_score = std::fabs(double(p.softmax_scale)) * d_logit,
                queries = double(p.seq_len_q * (p.num_heads / p.num_kv_heads));
-  return std::max({v, queries * d_o, queries * slope * largest_value(inputs[ATTEST_Q]),
-                   slope * largest_value(inputs[ATTEST_K]), pairs_of_bias(problem) * unscaled});
+  return std::max({v, queries * d_o, queries * d_score * largest_value(inputs[ATTEST_Q]),
+                   d_score * largest_value(inputs[ATTEST_K]), pairs_of_bias(problem) * d_logit});
 }
 
 }  // namespace

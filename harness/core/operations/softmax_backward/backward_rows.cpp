@@ -183,9 +183,9 @@ Addend PairErrors::of_probability(const Pair& pair, double lse_variance) const {
 
 Addend PairErrors::of_gradient(const Pair& pair, double delta_variance, double lse_variance,
                                bool own_row) const {
-  Addend addend = rounded(pair.ds, pair.unbent * std::sqrt(pair.bent), pair);
-  addend.alike = pair.unbent * pair.bent_alike;
-  // Where p may err by as much as itself, so may what do.v and delta err by in its product.
+  Addend addend = rounded(pair.ds, pair.d_logit * std::sqrt(pair.bent), pair);
+  addend.alike = pair.d_logit * pair.bent_alike;
+  // p may err by as much as itself. So the product of its error and that of do.v - delta counts.
   const double p = pair.p * pair.slope, of_p = pair.p * pair.p * pair.bent;
   const double slope = pair.p > 0 ? pair.ds / pair.p : 0,
                eta = factor(Term::kProbability) * eta_probability_ * slope;
@@ -198,12 +198,12 @@ Addend PairErrors::of_gradient(const Pair& pair, double delta_variance, double l
 }
 
 Addend PairErrors::of_bias(const Pair& pair, double delta_variance, double lse_variance) const {
-  Pair unbent = pair;
-  unbent.slope = 1;
-  unbent.ds = pair.unbent;
-  unbent.bent = pair.logit;
-  unbent.bent_alike = pair.alike;
-  return of_gradient(unbent, delta_variance, lse_variance, true);
+  Pair without_slope = pair;
+  without_slope.slope = 1;
+  without_slope.ds = pair.d_logit;
+  without_slope.bent = pair.logit;
+  without_slope.bent_alike = pair.alike;
+  return of_gradient(without_slope, delta_variance, lse_variance, true);
 }
 
 GradientSum::GradientSum(int64_t width) : width_(size_t(width)) {
@@ -353,7 +353,7 @@ double HeadRows::largest_v() const {
   return largest;
 }
 
-double HeadRows::gradient_bound(Query at, double largest_v) const {
+double HeadRows::d_logit_bound(Query at, double largest_v) const {
   if (lse(at) == kHidden) return 0;
   if (std::isnan(lse(at))) return lse(at);
   return norm(d_o(at), p_.head_dim_v) * largest_v + std::fabs(delta(at));
@@ -367,8 +367,8 @@ std::optional<Pair> HeadRows::pair(const PairErrors& errors, Query at, int64_t j
   Pair made;
   made.p = std::exp(score.logit - lse(at));
   made.slope = score.slope;
-  made.unbent = made.p * (gradient.sum - delta(at));
-  made.ds = made.unbent * made.slope;
+  made.d_logit = made.p * (gradient.sum - delta(at));
+  made.ds = made.d_logit * made.slope;
   errors.set_score_errors(score, lse(at), made);
   made.gradient = errors.product(gradient.sum, gradient.magnitude, p_.head_dim_v);
   return made;

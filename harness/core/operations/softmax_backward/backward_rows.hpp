@@ -37,7 +37,7 @@ struct Score {
 /// What one pair of a query and a key has, and the variances of its errors.
 struct Pair {
   double p = 0, slope = 1;
-  double unbent = 0, ds = 0;  // p (do.v - delta), and that times the slope
+  double d_logit = 0, ds = 0;  // the gradient of the logit, p (do.v - delta); that times the slope
   // Variances that equal keys, or equal queries, share: of the logit and so of p, relative; of p
   // times the slope, as a share of p
   double logit = 0, bent = 0;
@@ -142,9 +142,9 @@ class HeadRows {
   double delta_variance(const PairErrors& errors, Query at) const;
   /// The largest norm of a row of V.
   double largest_v() const;
-  /// A bound of |do.v - delta|, whose keys have norms of `largest_v` at most: 0 where the query
-  /// sees no key, NaN where its lse is NaN.
-  double gradient_bound(Query at, double largest_v) const;
+  /// Returns a bound of |do.v - delta| over all keys, if no row of V has a norm above `largest_v`:
+  /// 0 where the query sees no key, NaN where its lse is NaN.
+  double d_logit_bound(Query at, double largest_v) const;
   /// Keys, and queries of all heads of the group (row h * seq_len_q + i), grouped by equality.
   const GroupedOrder& key_order() const { return key_order_; }
   const GroupedOrder& query_order() const { return query_order_; }

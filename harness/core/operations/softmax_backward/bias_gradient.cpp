@@ -58,7 +58,7 @@ double BiasSlice::bound(int64_t i) const {
   double sum = 0;
   for (const Head& head : heads_)
     for (int64_t h = head.members.begin; h < head.members.end; ++h)
-      sum += head.rows.gradient_bound({h, i}, head.largest_v);
+      sum += head.rows.d_logit_bound({h, i}, head.largest_v);
   return sum;
 }
 
