@@ -25,16 +25,16 @@ Outcome fits_in_memory(double bytes, double share, uint64_t memory_bytes,
     return {ReasonCode::kSkippedMemory,
             fmt::format("{}; --memory allows {}", needs, print_memory(double(memory_bytes)))};
   if (bytes < kAlwaysThere_bytes) return {};
-  const auto most_bytes = [share] { return share * double(read_memory().available_bytes); };
-  double most = most_bytes();
-  const bool could_fit = bytes <= share * double(read_memory().total_bytes);
-  if (bytes > most && could_fit) {
+  MachineMemory memory = read_memory();
+  const auto most = [&] { return share * double(memory.available_bytes); };
+  if (bytes <= most()) return {};
+  if (bytes <= share * double(memory.total_bytes)) {
     SharedMemory::give_back();
-    most = most_bytes();
+    memory = read_memory();
+    if (bytes <= most()) return {};
   }
-  if (bytes <= most) return {};
   return {ReasonCode::kSkippedMemory,
-          fmt::format("{}; the limit is {}", needs, print_memory(most))};
+          fmt::format("{}; the limit is {}", needs, print_memory(most()))};
 }
 
 }  // namespace attest::core

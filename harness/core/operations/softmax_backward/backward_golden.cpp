@@ -39,7 +39,7 @@ std::vector<int64_t> all_but(const std::vector<int64_t>& listed, int64_t count) 
 /// bounds that it belongs to, which then accept whatever was written.
 struct Bounds {
   std::vector<double> k;        // [head_dim]: the largest |k|
-  std::vector<double> d_logit;  // by query: the largest |do.v - delta|
+  std::vector<double> d_logit;  // of each query: HeadRows::d_logit_bound
   std::vector<double> dk, dv;   // [head_dim], [head_dim_v]: sums over the queries
 };
 

@@ -142,8 +142,9 @@ class HeadRows {
   double delta_variance(const PairErrors& errors, Query at) const;
   /// The largest norm of a row of V.
   double largest_v() const;
-  /// Returns a bound of |do.v - delta| over all keys, if no row of V has a norm above `largest_v`:
-  /// 0 where the query sees no key, NaN where its lse is NaN.
+  /// Returns a number that |do.v - delta| does not exceed for any key, and neither does |d_logit|,
+  /// since p is at most 1. `largest_v` is the largest norm of a row of V. The bound is 0 if the
+  /// query sees no key, and NaN if its lse is NaN.
   double d_logit_bound(Query at, double largest_v) const;
   /// Keys, and queries of all heads of the group (row h * seq_len_q + i), grouped by equality.
   const GroupedOrder& key_order() const { return key_order_; }

@@ -7,9 +7,9 @@
 // = sum_g e^(S_hg - m) V_g / sum_g e^(S_hg - m) n_g. The C x C scores S are computed from the
 // stored vectors, so this is the true output for any dtype and amplitude.
 //
-// MASK and BIAS of pairs give each row one of a few patterns (masks_and_biases/patterns.hpp). Rows
-// of one pattern see the same keys at the same levels and share n_g and V_g. Which rows are equal
-// is found from their bytes (row_classes.hpp).
+// If MASK or BIAS has a number for each pair of a query and a key, its rows follow a few patterns
+// (masks_and_biases/patterns.hpp). Rows with the same pattern see the same keys with the same
+// biases, so they share n_g and V_g. row_classes.hpp compares the bytes of rows to find equal ones.
 //
 // The fills:
 //

@@ -74,15 +74,17 @@ struct RowSums {
   kernels::WeightSums weights{};
   double swapped_lse = 0;  // the sigma of the lse from such keys
   double repeated = 0;     // sum of squares of the sizes of groups: SigmaModel::coherent_variance
-  double equal_neighbours = 0;  // keys with the score of the one before, if scores_repeat
-  double common = 0;            // LseSums::common
-  double at_cap = 0;            // LseSums::at_cap
-  double mean_dot = 0;          // LseSums::mean_dot
-  double sizes = 0;             // LseSums::sizes
-  double rises = 0;             // how often the running maximum rises, if SigmaModel::needs_prefix
-  double largest_v = 0;         // at least every finite |v| that the row may see
-  double too_large = 0;         // sum p over keys with a value that the operand of PV cannot hold
-  double common_dot = 0;        // the part of the scaled dot product that all keys share
+  // The number of keys whose score equals that of the key before. SigmaModel::scores_repeat asks.
+  double equal_neighbours = 0;
+  double common = 0;    // LseSums::common
+  double at_cap = 0;    // LseSums::at_cap
+  double mean_dot = 0;  // LseSums::mean_dot
+  double sizes = 0;     // LseSums::sizes
+  // The number of times that the running maximum rises. SigmaModel::needs_prefix asks for it.
+  double rises = 0;
+  double largest_v = 0;   // at least every finite |v| that the row may see
+  double too_large = 0;   // sum p over keys with a value that the operand of PV cannot hold
+  double common_dot = 0;  // the part of the scaled dot product that all keys share
 };
 
 /// The arrays to which rows are written.
