@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "mutants/features/planted.hpp"
 #include "mutants/features/problem_copy.hpp"
 #include "mutants/plain_attention.hpp"
-#include "mutants/table_at.hpp"
 
 namespace {
 
@@ -39,10 +39,7 @@ enum class Bug {
   kGlobalsCausal,
 };
 
-struct Description {
-  const char *name, *summary;
-};
-constexpr Description kBugs[] = {
+constexpr mutants::PlantedBug kBugs[] = {
     {"block_none", "plain attention, healthy"},
     {"block_ignored", "the block mask is left out"},
     {"block_transposed", "rows and columns of the block mask are swapped"},
@@ -66,8 +63,7 @@ constexpr Description kBugs[] = {
     {"global_whole_tiles", "global tokens fill up tiles of 16"},
     {"global_causal", "global tokens see no key behind their band"},
 };
-constexpr size_t kTables = sizeof kBugs / sizeof *kBugs;
-static_assert(kTables == size_t(Bug::kGlobalsCausal) + 1);
+static_assert(std::size(kBugs) == size_t(Bug::kGlobalsCausal) + 1);
 
 bool does_something(Bug bug, const attest_problem& problem) {
   const auto& p = attest::params<attest_softmax_params>(problem);
@@ -221,28 +217,18 @@ void spoil(Bug bug, const attest_problem& problem, void* const* data, Copy& c) {
   c.data[ATTEST_MASK] = c.bytes.data();
 }
 
-template <size_t kIndex>
-struct Blocks {
-  static constexpr Bug kBug{kIndex};
-  static constexpr attest::Info kInfo{
-      .name = kBugs[kIndex].name,
-      .version = "1",
-      .summary = kBugs[kIndex].summary,
-      .dtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16),
-      .features = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL |
-                  ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL | ATTEST_WITH_SOFTCAP |
-                  ATTEST_WITH_BIAS | ATTEST_WITH_MASK | ATTEST_WITH_LSE | ATTEST_WITH_SEQ_LENS |
-                  ATTEST_WITH_STRIDES | ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS |
-                  ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_GLOBAL};
-  const attest_problem& problem;
+constexpr uint64_t kFeatures = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL |
+                               ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL | ATTEST_WITH_SOFTCAP |
+                               ATTEST_WITH_BIAS | ATTEST_WITH_MASK | ATTEST_WITH_LSE |
+                               ATTEST_WITH_SEQ_LENS | ATTEST_WITH_STRIDES | ATTEST_WITH_ALIBI |
+                               ATTEST_WITH_SINKS | ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_GLOBAL;
 
-  static const char* query(const attest_problem& asked, attest_support&) {
-    return does_something(kBug, asked) ? nullptr : "the bug does nothing here";
-  }
+template <size_t kIndex>
+struct Implementation : mutants::Planted<Bug{kIndex}, kBugs, does_something, kFeatures> {
   template <class T>
   void run(void* const* data, void* /*workspace*/, void* /*stream*/) const {
-    Copy copy(problem, data);
-    spoil(kBug, problem, data, copy);
+    Copy copy(this->problem, data);
+    spoil(this->kBug, this->problem, data, copy);
     mutants::attend(attest::Softmax<T>(copy.problem, copy.data.data()));
   }
 };
@@ -250,5 +236,5 @@ struct Blocks {
 }  // namespace
 
 extern "C" const attest_impl* attest_plugin_v1(size_t index) {
-  return mutants::table_at<Blocks, kTables>(index);
+  return mutants::table_at<Implementation, std::size(kBugs)>(index);
 }

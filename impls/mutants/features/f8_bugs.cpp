@@ -6,8 +6,7 @@
 #include <cmath>
 #include <vector>
 
-#include "attest.hpp"
-#include "mutants/table_at.hpp"
+#include "mutants/features/planted.hpp"
 
 namespace {
 
@@ -52,10 +51,7 @@ enum class Bug {
   kMaxOfStored,
 };
 
-struct Description {
-  const char *name, *summary;
-};
-constexpr Description kBugs[] = {
+constexpr mutants::PlantedBug kBugs[] = {
     {"f8_none", "plain attention, healthy"},
     {"f8_no_q_factor", "the factors of Q are forgotten"},
     {"f8_no_k_factor", "the factors of K are forgotten"},
@@ -89,8 +85,7 @@ constexpr Description kBugs[] = {
     {"f8_cuts_stored", "products of what is stored are cut to -65,504 .. 65,504"},
     {"f8_max_of_stored", "the maximum starts at a product of -3e4, which factors make small"},
 };
-constexpr size_t kTables = sizeof kBugs / sizeof *kBugs;
-static_assert(kTables == size_t(Bug::kMaxOfStored) + 1);
+static_assert(std::size(kBugs) == size_t(Bug::kMaxOfStored) + 1);
 
 bool does_something(Bug bug, const attest_problem& problem) {
   const auto& p = attest::params<attest_softmax_params>(problem);
@@ -299,33 +294,27 @@ class F8 {
   std::vector<float> keys_, values_;  // of one head, as stored
 };
 
-template <size_t kIndex>
-struct Planted {
-  static constexpr Bug kBug{kIndex};
-  static constexpr attest::Info kInfo{
-      .name = kBugs[kIndex].name,
-      .version = "1",
-      .summary = kBugs[kIndex].summary,
-      .dtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16) |
-                ATTEST_BIT(ATTEST_F8E4M3) | ATTEST_BIT(ATTEST_F8E5M2),
-      .features = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL |
-                  ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL | ATTEST_WITH_SOFTCAP |
-                  ATTEST_WITH_BIAS | ATTEST_WITH_MASK | ATTEST_WITH_LSE | ATTEST_WITH_VARLEN |
-                  ATTEST_WITH_SEQ_LENS | ATTEST_WITH_STRIDES | ATTEST_WITH_MIXED_DTYPE |
-                  ATTEST_WITH_UNALIGNED | ATTEST_WITH_DESCALE};
-  const attest_problem& problem;
+constexpr uint64_t kDtypes =
+    mutants::kFloats | ATTEST_BIT(ATTEST_F8E4M3) | ATTEST_BIT(ATTEST_F8E5M2);
+constexpr uint64_t kFeatures =
+    ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW |
+    ATTEST_WITH_DIAGONAL | ATTEST_WITH_SOFTCAP | ATTEST_WITH_BIAS | ATTEST_WITH_MASK |
+    ATTEST_WITH_LSE | ATTEST_WITH_VARLEN | ATTEST_WITH_SEQ_LENS | ATTEST_WITH_STRIDES |
+    ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED | ATTEST_WITH_DESCALE;
 
+template <size_t kIndex>
+struct Implementation : mutants::Planted<Bug{kIndex}, kBugs, does_something, kFeatures, kDtypes> {
   static const char* query(const attest_problem& asked, attest_support& support) {
     if (kDeclaresOperands) support.stage[ATTEST_SOFTMAX_QK].dtype = asked.tensor[ATTEST_Q].dtype;
-    return does_something(kBug, asked) ? nullptr : "the bug does nothing here";
+    return Implementation::Planted::query(asked, support);
   }
   void run(void* const* data, void* /*workspace*/, void* /*stream*/) const {
-    F8(kBug, problem, data).attend();
+    F8(this->kBug, this->problem, data).attend();
   }
 };
 
 }  // namespace
 
 extern "C" const attest_impl* attest_plugin_v1(size_t index) {
-  return mutants::table_at<Planted, kTables>(index);
+  return mutants::table_at<Implementation, std::size(kBugs)>(index);
 }

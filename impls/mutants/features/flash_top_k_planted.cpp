@@ -1,7 +1,7 @@
 // flash_cpu's top-k with planted bugs, one for each table. Its kernel is compiled again for this
 // plugin, so the rest of the code is flash_cpu's own. An implementation refuses problems where its
 // bug does nothing.
-#include "mutants/table_at.hpp"
+#include "mutants/features/planted.hpp"
 #include "simd/softmax/flash_top_k.hpp"
 #include "simd/softmax/top_k_bugs.hpp"
 
@@ -9,10 +9,7 @@ namespace {
 
 using Bug = impls::TopKBug;
 
-struct Description {
-  const char *name, *summary;
-};
-constexpr Description kBugs[] = {
+constexpr mutants::PlantedBug kBugs[] = {
     {"flash_top_k_none", "flash_cpu's top-k, healthy"},
     {"flash_top_k_full_list_drops", "a full list is not cut: later keys are dropped"},
     {"flash_top_k_least_of_part", "the k-th logit is that of half of the list"},
@@ -29,10 +26,10 @@ constexpr Description kBugs[] = {
     {"flash_top_k_stale_tail", "what lies behind a list is weighed, too"},
     {"flash_top_k_nan_dropped", "keys with a NaN logit are dropped"},
 };
-constexpr size_t kTables = sizeof kBugs / sizeof *kBugs;
-static_assert(kTables == size_t(Bug::kNanDropped) + 1);
+static_assert(std::size(kBugs) == size_t(Bug::kNanDropped) + 1);
 
-bool does_something(Bug bug, const attest_softmax_params& p) {
+bool does_something(Bug bug, const attest_problem& problem) {
+  const attest_softmax_params& p = impls::softmax_params(problem);
   const bool first = p.top_k_ties == ATTEST_TOP_K_FIRST;
   if (p.top_k == 0 || p.top_k >= p.seq_len_kv) return false;
   switch (bug) {
@@ -43,34 +40,28 @@ bool does_something(Bug bug, const attest_softmax_params& p) {
   }
 }
 
-template <size_t kIndex>
-struct Planted {
-  static constexpr Bug kBug{kIndex};
-  static constexpr attest::Info kInfo{
-      .name = kBugs[kIndex].name,
-      .version = "1",
-      .summary = kBugs[kIndex].summary,
-      .dtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16),
-      .features = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL |
-                  ATTEST_WITH_WINDOW | ATTEST_WITH_SOFTCAP | ATTEST_WITH_BIAS | ATTEST_WITH_MASK |
-                  ATTEST_WITH_LSE | ATTEST_WITH_ALIBI | ATTEST_WITH_TOP_K};
-  const attest_problem& problem;
+constexpr uint64_t kFeatures = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL |
+                               ATTEST_WITH_WINDOW | ATTEST_WITH_SOFTCAP | ATTEST_WITH_BIAS |
+                               ATTEST_WITH_MASK | ATTEST_WITH_LSE | ATTEST_WITH_ALIBI |
+                               ATTEST_WITH_TOP_K;
 
+template <size_t kIndex>
+struct Implementation : mutants::Planted<Bug{kIndex}, kBugs, does_something, kFeatures> {
   static const char* query(const attest_problem& asked, attest_support& support) {
     if (const char* reason = impls::why_not(asked)) return reason;
-    if (!does_something(kBug, impls::softmax_params(asked))) return "the bug does nothing here";
+    if (const char* reason = Implementation::Planted::query(asked, support)) return reason;
     impls::FlashTopK{asked}.declare(support);
     return nullptr;
   }
   template <class T>
   void run(void* const* data, void* workspace, void* /*stream*/) const {
-    impls::planted_bug = kBug;
-    impls::FlashTopK{problem}.run(data, workspace);
+    impls::planted_bug = this->kBug;
+    impls::FlashTopK{this->problem}.run(data, workspace);
   }
 };
 
 }  // namespace
 
 extern "C" const attest_impl* attest_plugin_v1(size_t index) {
-  return mutants::table_at<Planted, kTables>(index);
+  return mutants::table_at<Implementation, std::size(kBugs)>(index);
 }

@@ -5,17 +5,14 @@
 #include <cmath>
 #include <vector>
 
+#include "mutants/features/planted.hpp"
 #include "mutants/plain_attention.hpp"
-#include "mutants/table_at.hpp"
 
 namespace {
 
 enum class Bug { kNone, kOneKey, kOneQuery, kWholePages, kKeyAlone, kWholeTiles };
 
-struct Description {
-  const char *name, *summary;
-};
-constexpr Description kBugs[] = {
+constexpr mutants::PlantedBug kBugs[] = {
     {"length_none", "plain attention, healthy"},
     {"length_one_key", "a sequence of one key counts as empty"},
     {"length_one_query", "a sequence of one query sees all keys, as if there were no band"},
@@ -23,8 +20,7 @@ constexpr Description kBugs[] = {
     {"length_key_alone", "a last page with a single key is left out"},
     {"length_whole_tiles", "without pages, a last tile of 16 keys that is full counts as empty"},
 };
-constexpr size_t kTables = sizeof kBugs / sizeof *kBugs;
-static_assert(kTables == static_cast<size_t>(Bug::kWholeTiles) + 1);
+static_assert(std::size(kBugs) == size_t(Bug::kWholeTiles) + 1);
 
 constexpr int64_t kTile = 16;
 
@@ -97,31 +93,22 @@ class Sequences {
   const attest::Softmax<T> a_;
 };
 
-template <size_t kIndex>
-struct Planted {
-  static constexpr Bug kBug{kIndex};
-  static constexpr attest::Info kInfo{
-      .name = kBugs[kIndex].name,
-      .version = "1",
-      .summary = kBugs[kIndex].summary,
-      .dtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16),
-      .features = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL |
-                  ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL | ATTEST_WITH_BIAS | ATTEST_WITH_MASK |
-                  ATTEST_WITH_LSE | ATTEST_WITH_VARLEN | ATTEST_WITH_SEQ_LENS | ATTEST_WITH_PAGES |
-                  ATTEST_WITH_STRIDES | ATTEST_WITH_ALIBI};
-  const attest_problem& problem;
+constexpr uint64_t kFeatures = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL |
+                               ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL | ATTEST_WITH_BIAS |
+                               ATTEST_WITH_MASK | ATTEST_WITH_LSE | ATTEST_WITH_VARLEN |
+                               ATTEST_WITH_SEQ_LENS | ATTEST_WITH_PAGES | ATTEST_WITH_STRIDES |
+                               ATTEST_WITH_ALIBI;
 
-  static const char* query(const attest_problem& asked, attest_support&) {
-    return does_something(kBug, asked) ? nullptr : "the bug does nothing here";
-  }
+template <size_t kIndex>
+struct Implementation : mutants::Planted<Bug{kIndex}, kBugs, does_something, kFeatures> {
   template <class T>
   void run(void* const* data, void* /*workspace*/, void* /*stream*/) const {
-    Sequences<T>(kBug, problem, data).attend();
+    Sequences<T>(this->kBug, this->problem, data).attend();
   }
 };
 
 }  // namespace
 
 extern "C" const attest_impl* attest_plugin_v1(size_t index) {
-  return mutants::table_at<Planted, kTables>(index);
+  return mutants::table_at<Implementation, std::size(kBugs)>(index);
 }

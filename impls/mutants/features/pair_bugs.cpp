@@ -3,9 +3,9 @@
 // kernel then reads. An implementation refuses problems where its bug does nothing.
 #include <algorithm>
 
+#include "mutants/features/planted.hpp"
 #include "mutants/features/problem_copy.hpp"
 #include "mutants/plain_attention.hpp"
-#include "mutants/table_at.hpp"
 
 namespace {
 
@@ -27,10 +27,7 @@ enum class Bug {
   kHeadDim128,
 };
 
-struct Description {
-  const char *name, *summary;
-};
-constexpr Description kBugs[] = {
+constexpr mutants::PlantedBug kBugs[] = {
     {"pair_none", "plain attention, healthy"},
     {"pair_alibi_of_key_head", "the slope of ALiBi is that of the key head's number"},
     {"pair_sink_of_key_head", "the sink is that of the key head's number"},
@@ -45,8 +42,7 @@ constexpr Description kBugs[] = {
     {"pair_diagonal_of_longest", "the band ends where it would if no sequence were short"},
     {"pair_head_dim_128", "channels beyond the 128th are left out of the score"},
 };
-constexpr size_t kTables = sizeof kBugs / sizeof *kBugs;
-static_assert(kTables == size_t(Bug::kHeadDim128) + 1);
+static_assert(std::size(kBugs) == size_t(Bug::kHeadDim128) + 1);
 
 bool is_dense(const attest_tensor& tensor) {
   int64_t stride = 1;
@@ -154,29 +150,19 @@ void spoil(Bug bug, Copy& c) {
   }
 }
 
-template <size_t kIndex>
-struct Paired {
-  static constexpr Bug kBug{kIndex};
-  static constexpr attest::Info kInfo{
-      .name = kBugs[kIndex].name,
-      .version = "1",
-      .summary = kBugs[kIndex].summary,
-      .dtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16),
-      .features =
-          ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW |
-          ATTEST_WITH_DIAGONAL | ATTEST_WITH_SOFTCAP | ATTEST_WITH_BIAS | ATTEST_WITH_MASK |
-          ATTEST_WITH_LSE | ATTEST_WITH_VARLEN | ATTEST_WITH_SEQ_LENS | ATTEST_WITH_PAGES |
-          ATTEST_WITH_ORDER | ATTEST_WITH_PATCHES | ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS |
-          ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED | ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS};
-  const attest_problem& problem;
+constexpr uint64_t kFeatures =
+    ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW |
+    ATTEST_WITH_DIAGONAL | ATTEST_WITH_SOFTCAP | ATTEST_WITH_BIAS | ATTEST_WITH_MASK |
+    ATTEST_WITH_LSE | ATTEST_WITH_VARLEN | ATTEST_WITH_SEQ_LENS | ATTEST_WITH_PAGES |
+    ATTEST_WITH_ORDER | ATTEST_WITH_PATCHES | ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS |
+    ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED | ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS;
 
-  static const char* query(const attest_problem& asked, attest_support&) {
-    return does_something(kBug, asked) ? nullptr : "the two features do not meet";
-  }
+template <size_t kIndex>
+struct Implementation : mutants::Planted<Bug{kIndex}, kBugs, does_something, kFeatures> {
   template <class T>
   void run(void* const* data, void* /*workspace*/, void* /*stream*/) const {
-    Copy copy(problem, data);
-    spoil(kBug, copy);
+    Copy copy(this->problem, data);
+    spoil(this->kBug, copy);
     mutants::attend(attest::Softmax<T>(copy.problem, copy.data.data()));
   }
 };
@@ -184,5 +170,5 @@ struct Paired {
 }  // namespace
 
 extern "C" const attest_impl* attest_plugin_v1(size_t index) {
-  return mutants::table_at<Paired, kTables>(index);
+  return mutants::table_at<Implementation, std::size(kBugs)>(index);
 }

@@ -7,8 +7,8 @@
 #include <numeric>
 #include <vector>
 
+#include "mutants/features/planted.hpp"
 #include "mutants/plain_attention.hpp"
-#include "mutants/table_at.hpp"
 
 namespace {
 
@@ -46,10 +46,7 @@ enum class Bug {
   kNanDropped,
 };
 
-struct Description {
-  const char *name, *summary;
-};
-constexpr Description kBugs[] = {
+constexpr mutants::PlantedBug kBugs[] = {
     {"top_k_none", "plain attention, healthy"},
     {"top_k_one_more", "top_k + 1 keys count"},
     {"top_k_one_less", "top_k - 1 keys count"},
@@ -82,8 +79,7 @@ constexpr Description kBugs[] = {
     {"top_k_just_enough", "of a row that sees just top_k keys the last one is lost"},
     {"top_k_nan_dropped", "keys with a NaN logit are dropped where others are chosen"},
 };
-constexpr size_t kTables = sizeof kBugs / sizeof *kBugs;
-static_assert(kTables == size_t(Bug::kNanDropped) + 1);
+static_assert(std::size(kBugs) == size_t(Bug::kNanDropped) + 1);
 
 bool does_something(Bug bug, const attest_problem& problem) {
   const auto& p = attest::params<attest_softmax_params>(problem);
@@ -270,31 +266,22 @@ class TopK {
   const int64_t k_;
 };
 
-template <size_t kIndex>
-struct Planted {
-  static constexpr Bug kBug{kIndex};
-  static constexpr attest::Info kInfo{
-      .name = kBugs[kIndex].name,
-      .version = "1",
-      .summary = kBugs[kIndex].summary,
-      .dtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16),
-      .features = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL |
-                  ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL | ATTEST_WITH_SOFTCAP |
-                  ATTEST_WITH_BIAS | ATTEST_WITH_MASK | ATTEST_WITH_LSE | ATTEST_WITH_SEQ_LENS |
-                  ATTEST_WITH_STRIDES | ATTEST_WITH_ALIBI | ATTEST_WITH_TOP_K};
-  const attest_problem& problem;
+constexpr uint64_t kFeatures = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL |
+                               ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL | ATTEST_WITH_SOFTCAP |
+                               ATTEST_WITH_BIAS | ATTEST_WITH_MASK | ATTEST_WITH_LSE |
+                               ATTEST_WITH_SEQ_LENS | ATTEST_WITH_STRIDES | ATTEST_WITH_ALIBI |
+                               ATTEST_WITH_TOP_K;
 
-  static const char* query(const attest_problem& asked, attest_support&) {
-    return does_something(kBug, asked) ? nullptr : "the bug does nothing here";
-  }
+template <size_t kIndex>
+struct Implementation : mutants::Planted<Bug{kIndex}, kBugs, does_something, kFeatures> {
   template <class T>
   void run(void* const* data, void* /*workspace*/, void* /*stream*/) const {
-    TopK<T>(kBug, problem, data).attend();
+    TopK<T>(this->kBug, this->problem, data).attend();
   }
 };
 
 }  // namespace
 
 extern "C" const attest_impl* attest_plugin_v1(size_t index) {
-  return mutants::table_at<Planted, kTables>(index);
+  return mutants::table_at<Implementation, std::size(kBugs)>(index);
 }
