@@ -70,6 +70,7 @@ class PairTerms final : public Terms {
     const float term = a_.pair_term(b_, h_, i, j);
     if (bug == Bug::kBiasHides && term < step_.planted->limit) return kHidden;
     if (bug == Bug::kBiasTo && term != kHidden) return std::max(term, step_.planted->limit);
+    if (bug == Bug::kBiasInF16) return attest::float_from_half(attest::half_from_float(term));
     return bug == Bug::kNanBiasZero && std::isnan(term) ? 0 : term;
   }
 

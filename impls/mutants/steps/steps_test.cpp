@@ -69,10 +69,11 @@ Made hidden(const Hides& hides, double from_there = 3) {
   };
 }
 /// Of the first tile, and of all others.
-Made biases(double first, double others) {
+/// float32 adds such biases with an error of 2^-9 from 32,768 on, and of 2^-4 from 1e6 on.
+Made biases(double first, double others, double least_error = 30) {
   return [=](Input& input, int64_t tile, int64_t) {
     input.bias = [=](int64_t, int64_t j) { return j < tile ? first : others; };
-    input.least_error = 30;  // float32 adds such biases with an error of 2^-9
+    input.least_error = least_error;
   };
 }
 bool in_tile(int64_t j, int64_t tile) { return j >= 0 && j < tile; }
@@ -168,10 +169,6 @@ const std::map<std::string, Made>& inputs() {
        hidden([](int64_t, int64_t j, int64_t, int64_t run) { return j > 0 && j <= run; })},
       {"hidden_weigh_one", hidden([](int64_t i, int64_t, int64_t, int64_t) { return i == 1; })},
       {"hidden_max_zero", hidden([](int64_t, int64_t j, int64_t, int64_t) { return j < 0; }, -200)},
-      {"bias_hides_from_minus_1e4", biases(-40960, -40960)},
-      {"bias_to_minus_1e4", biases(-40704, -40960)},
-      {"max_from_minus_32768", biases(-40960, -40960)},
-      {"bias_overflows_in_base_2", biases(std::numeric_limits<float>::lowest(), 0)},
       {"nan_score_dropped", score(kNan)},
       {"inf_score_hidden", score(trial::kInfinity)},
       {"nan_value_zero", value(kNan)},
@@ -207,6 +204,22 @@ const std::map<std::string, Made>& inputs() {
          input.scale = 0x1p-10f;
          input.logit = [tile](int64_t j) { return (j < tile ? 80000 : 70000) * 0x1p-10; };
        }},
+  };
+  return all;
+}
+
+/// The same, for bugs that show where finite biases hide.
+const std::map<std::string, Made>& inputs_of_biases() {
+  static const std::map<std::string, Made> all = {
+      {"bias_hides_from_minus_1e4", biases(-40960, -40960)},
+      {"bias_to_minus_1e4", biases(-40704, -40960)},
+      {"max_from_minus_32768", biases(-40960, -40960)},
+      {"bias_hides_from_minus_65504", biases(-70000, -70000, 15)},
+      {"bias_hides_from_minus_1e6", biases(-1.05e6, -1.05e6, 1)},
+      {"bias_to_minus_65504", biases(-70000, -71000, 15)},
+      {"bias_in_f16", biases(-70000, -70000, 15)},
+      {"max_from_minus_1e6", biases(-1.05e6, -1.05e6, 1)},
+      {"bias_overflows_in_base_2", biases(std::numeric_limits<float>::lowest(), 0)},
   };
   return all;
 }
@@ -256,8 +269,8 @@ const std::map<std::string, Made>& inputs_with_softcap() {
 
 /// Returns whether there is one.
 bool make_input(const std::string& word, const steps::Variant& variant, Input& input) {
-  for (const auto* known :
-       {&inputs(), &inputs_of_subnormals(), &inputs_far_apart(), &inputs_with_softcap()}) {
+  for (const auto* known : {&inputs(), &inputs_of_biases(), &inputs_of_subnormals(),
+                            &inputs_far_apart(), &inputs_with_softcap()}) {
     const auto found = known->find(word);
     if (found == known->end()) continue;
     found->second(input, variant.tile, variant.lanes);

@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "core/operations/fill_rows.hpp"
 #include "core/operations/softmax/golden/known_inputs.hpp"
 #include "core/operations/softmax/problem/geometry.hpp"
+#include "core/tensor/constants.hpp"
+#include "core/tensor/dtype.hpp"
+#include "core/tensor/random.hpp"
 
 namespace attest::core {
 namespace {
@@ -94,16 +98,86 @@ void fill_common_channels(const Geometry& geometry, const Tensor& k) {
   }
 }
 
+// Rows whose biases are all far below what f16 holds, even after the largest of the scores above
+// was added. bf16 holds the first two numbers.
+enum class Far { kNot, kBelowF16, kBelowScores };
+constexpr double kBelowF16[] = {-131072, -132096}, kBelowScores = -1e8;
+constexpr int64_t kFarPeriod = 16, kFarPeriodOfFew = 8, kFewFarRows = 32;
+constexpr double kValuesFrom = 1, kValuesSpan = 1.0 / 16;
+constexpr size_t kFarRowsJudged = 8;  // of a head of which few rows are
+
+bool has_far_rows(const Tensor& bias) {
+  return bias && bias.spec.dim[2] > 1 && largest_finite(bias.spec.dtype) > -kBelowScores;
+}
+
+Far far_kind(int64_t token, int64_t rows) {
+  const int64_t period = rows < kFewFarRows ? kFarPeriodOfFew : kFarPeriod, at = token % period;
+  return at == 1 ? Far::kBelowF16 : at == period - 3 ? Far::kBelowScores : Far::kNot;
+}
+
+// Keys that -inf hides stay hidden.
+void write_far_rows(const Tensor& bias) {
+  const TensorSpec& spec = bias.spec;
+  const int64_t rows = spec.dim[2];
+#pragma omp parallel for schedule(static) if (row_count(spec, 4) > kThreadedElements)
+  for (int64_t r = 0; r < spec.dim[0] * spec.dim[1] * rows; ++r) {
+    const Far kind = far_kind(r % rows, rows);
+    if (kind == Far::kNot) continue;
+    const int64_t first = row_offset(spec, 3, r);
+    for (int64_t j = 0; j < spec.dim[3]; ++j) {
+      const int64_t at = first + j * spec.stride[3];
+      if (load(bias.data, spec.dtype, at) == kHidden) continue;
+      store(bias.data, spec.dtype, at, kind == Far::kBelowF16 ? kBelowF16[j % 2] : kBelowScores);
+    }
+  }
+}
+
+// Of keys that some query may see.
+void write_values_around_one(const Geometry& geometry, uint64_t seed, const Tensor& v) {
+  const TensorSpec& spec = v.spec;
+  for (int64_t b = 0; b < geometry.batch(); ++b)
+    for (int64_t j = 0; j < geometry.length_kv(b); ++j) {
+      const Cell cell = geometry.key(b, j);
+      for (int64_t h = 0; h < spec.dim[1]; ++h) {
+        const int64_t row = (cell.outer * spec.dim[1] + h) * spec.dim[2] + cell.row;
+        store(v.data, spec.dtype,
+              cell.outer * spec.stride[0] + h * spec.stride[1] + cell.row * spec.stride[2],
+              kValuesFrom + kValuesSpan * double(random_uniform(seed, uint64_t(row))));
+      }
+    }
+}
+
+// Positions of far rows of sequence b, evenly spread.
+std::vector<int64_t> far_places(const Geometry& geometry, int64_t rows, int64_t b) {
+  std::vector<int64_t> all, some;
+  for (int64_t i = 0; i < geometry.length_q(b); ++i)
+    if (far_kind(geometry.token(i), rows) != Far::kNot) all.push_back(i);
+  const size_t count = std::min(all.size(), kFarRowsJudged);
+  for (size_t n = 0; n < count; ++n) some.push_back(all[(n + 1) * all.size() / count - 1]);
+  return some;
+}
+
 }  // namespace
 
 void write_wide(const Problem& problem, uint64_t seed, const Tensors& tensors) {
+  const Geometry geometry(problem, tensors);
   fill_queries(tensors[ATTEST_Q], random_bits(seed, uint64_t(ATTEST_Q)), problem.as<Params>());
-  fill_common_channels(Geometry(problem, tensors), tensors[ATTEST_K]);
+  fill_common_channels(geometry, tensors[ATTEST_K]);
+  if (!has_far_rows(tensors[ATTEST_BIAS])) return;
+  write_far_rows(tensors[ATTEST_BIAS]);
+  write_values_around_one(geometry, random_bits(seed, uint64_t(ATTEST_V)), tensors[ATTEST_V]);
 }
 
 std::unique_ptr<Golden> wide_golden(const Problem& problem, const Tensors& tensors,
                                     const GoldenDevice* device) {
-  return golden_of(problem, tensors, {.scores_spread = true, .budget = kFewRowsBudget}, device);
+  KnownInputs known{.scores_spread = true, .budget = kFewRowsBudget};
+  const Tensor& bias = tensors[ATTEST_BIAS];
+  if (has_far_rows(bias))
+    known.wanted = [geometry = std::make_shared<Geometry>(problem, tensors),
+                    rows = bias.spec.dim[2]](int64_t b, int64_t /*h*/) {
+      return far_places(*geometry, rows, b);
+    };
+  return golden_of(problem, tensors, known, device);
 }
 
 }  // namespace attest::core

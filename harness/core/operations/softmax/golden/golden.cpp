@@ -4,6 +4,8 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <list>
 #include <mutex>
 #include <unordered_set>
@@ -21,6 +23,8 @@ namespace {
 constexpr int64_t kPassBytes = int64_t(27) << 20;  // of all threads together
 constexpr size_t kKeptSigmas = size_t(2) << 20;    // doubles kept for arithmetics asked for before
 constexpr size_t kJudgedRows = 4096;
+// The logits of all other rows are nearer to 0 in each fill.
+constexpr double kScoresReach = 1e6;
 
 struct Sigmas {
   Arithmetic arithmetic;
@@ -67,23 +71,14 @@ class SoftmaxGolden final : public Golden {
 
   void expect(const Arithmetic& arithmetic, const Sink& sink) const override {
     const std::shared_ptr<const Sigmas> sigmas = sigmas_of(arithmetic);
-    const auto dim_v = size_t(params_.head_dim_v);
-    for (size_t begin = 0; begin < rows_.size(); begin += kJudgedRows) {
-      const auto rows =
-          std::span(rows_).subspan(begin, std::min(kJudgedRows, rows_.size() - begin));
-      sink({.role = ATTEST_O,
-            .leading = 3,
-            .width = params_.head_dim_v,
-            .rows = rows,
-            .value = o_.data() + begin * dim_v,
-            .sigma = sigmas->o.data() + begin * dim_v});
-      if (present(problem_.tensor[ATTEST_LSE]))
-        sink({.role = ATTEST_LSE,
-              .leading = 3,
-              .width = 1,
-              .rows = rows,
-              .value = lse_.data() + begin,
-              .sigma = sigmas->lse.data() + begin});
+    const SoftmaxArithmetic declared = SoftmaxArithmetic::of(arithmetic);
+    for (size_t begin = 0, end = 0; begin < rows_.size(); begin = end) {
+      const Known known = known_of(begin, declared);
+      for (end = begin + 1; end < std::min(rows_.size(), begin + kJudgedRows) &&
+                            known == Known::kValue && known_of(end, declared) == known;)
+        ++end;
+      known == Known::kValue ? expect_values(begin, end, *sigmas, sink)
+                             : expect_bounds(begin, known, declared, *sigmas, sink);
     }
     if (plan_.all)
       bounds_.sweep_empty(geometry_, SoftmaxArithmetic::of(arithmetic), sink);
@@ -118,6 +113,65 @@ class SoftmaxGolden final : public Golden {
   }
 
  private:
+  // What the declared arithmetic leaves of a row: its value; or only that it is an average, because
+  // all logits are so far below 0 that scores are lost; or nothing, because all logits, times
+  // log2(e), are below what it holds. Kernels that compute in base 2 take those for hidden.
+  enum class Known { kValue, kAverage, kNothing };
+  Known known_of(size_t r, const SoftmaxArithmetic& declared) const {
+    const RowScores& row = scores_[r];
+    if (values_may_follow_ || row.keys == 0 || !std::isfinite(row.top())) return Known::kValue;
+    const double below = -row.top(), u = unit_roundoff(declared.score);
+    if (below * M_LOG2E >= largest_finite(declared.score)) return Known::kNothing;
+    if (!scores_spread_ || below < kScoresReach) return Known::kValue;
+    if (declared.has(ATTEST_WEIGHS_BY_LSE) &&
+        below * unit_roundoff(ATTEST_F32) >= SigmaModel::kLinearIfLarge)
+      return Known::kNothing;
+    return below * u >= SigmaModel::kLinearIfLarge ? Known::kAverage : Known::kValue;
+  }
+
+  void expect_values(size_t begin, size_t end, const Sigmas& sigmas, const Sink& sink) const {
+    const auto dim_v = size_t(params_.head_dim_v);
+    const auto rows = std::span(rows_).subspan(begin, end - begin);
+    sink({.role = ATTEST_O,
+          .leading = 3,
+          .width = params_.head_dim_v,
+          .rows = rows,
+          .value = o_.data() + begin * dim_v,
+          .sigma = sigmas.o.data() + begin * dim_v});
+    expect_lse(begin, end, sigmas, sink);
+  }
+  void expect_lse(size_t begin, size_t end, const Sigmas& sigmas, const Sink& sink) const {
+    if (present(problem_.tensor[ATTEST_LSE]))
+      sink({.role = ATTEST_LSE,
+            .leading = 3,
+            .width = 1,
+            .rows = std::span(rows_).subspan(begin, end - begin),
+            .value = lse_.data() + begin,
+            .sigma = sigmas.lse.data() + begin});
+  }
+  void expect_bounds(size_t r, Known known, const SoftmaxArithmetic& declared, const Sigmas& sigmas,
+                     const Sink& sink) const {
+    ValueBounds::Bounds bounds =
+        bounds_.average(geometry_, declared, plan_.rows[r].b, plan_.rows[r].h);
+    const double nothing = std::numeric_limits<double>::quiet_NaN();
+    if (known == Known::kNothing) std::ranges::fill(bounds.low, nothing);
+    const auto rows = std::span(rows_).subspan(r, 1);
+    sink({.role = ATTEST_O,
+          .leading = 3,
+          .width = params_.head_dim_v,
+          .rows = rows,
+          .low = bounds.low.data(),
+          .high = bounds.high.data()});
+    if (known == Known::kAverage) return expect_lse(r, r + 1, sigmas, sink);
+    if (present(problem_.tensor[ATTEST_LSE]))
+      sink({.role = ATTEST_LSE,
+            .leading = 3,
+            .width = 1,
+            .rows = rows,
+            .low = &nothing,
+            .high = &nothing});
+  }
+
   const EqualKeys& equal_keys(const RowTask& task) const {
     return equal_[size_t(task.b * params_.num_kv_heads + task.kv_head)];
   }

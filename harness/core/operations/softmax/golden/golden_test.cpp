@@ -7,6 +7,7 @@
 
 #include "core/operations/softmax/golden/row_plan.hpp"
 #include "core/operations/softmax/testing/softmax_cases.hpp"
+#include "core/tensor/dtype.hpp"
 #include "core/tensor/random.hpp"
 
 namespace attest::core {
@@ -229,6 +230,60 @@ TEST(SoftmaxGolden, SweepsGiveUpOnlyWhereNaNIs) {
   EXPECT_FALSE(std::isnan(said.swept[0].at(9).low[4]));
   EXPECT_FALSE(std::isnan(said.swept[0].at(16384 + 9).low[3]));
   EXPECT_TRUE(std::isnan(said.swept[0].at(16384 + 50).low[4]));
+}
+
+// Rows of "wide" whose biases are far below 0: of those near -1e8, where scores are lost, an
+// average is asked for, and nothing of arithmetic that does not hold their logits. In samples, too.
+TEST(SoftmaxGolden, FarBiasesLeaveWhatTheArithmeticHolds) {
+  for (const int64_t rows : {40, 1300}) {
+    Case c = make_case(
+        "wide",
+        [=](Params& p) {
+          p.seq_len_q = rows;
+          p.head_dim = 32;
+        },
+        {ATTEST_BIAS, ATTEST_LSE}, ATTEST_F32);
+    softmax_operation().fill(c.problem, {"wide", 1}, c.tensors, false);
+    const auto golden = softmax_operation().golden(c.problem, {"wide", 1}, c.tensors);
+    const Said f32(*golden, SoftmaxArithmetic{}),
+        f16(*golden, SoftmaxArithmetic{.score = ATTEST_F16}),
+        by_lse(*golden, SoftmaxArithmetic{.ways = ATTEST_WEIGHS_BY_LSE});
+    EXPECT_EQ(f32.exact[0].size() < size_t(2 * rows - 6), rows > 1000) << "a sample";
+    int64_t below_f16 = 0, below_scores = 0;
+    for (const auto& [row, lse] : f32.exact[1]) {
+      const double bias = lse.value[0];
+      if (bias > -65504) {
+        EXPECT_TRUE(f16.exact[0].contains(row) && by_lse.exact[0].contains(row));
+        continue;
+      }
+      EXPECT_TRUE(std::isnan(f16.swept[0].at(row).low[0]) &&
+                  std::isnan(f16.swept[1].at(row).low[0]));
+      EXPECT_FALSE(f16.exact[0].contains(row) || f16.exact[1].contains(row));
+      if (bias > -1e6) {
+        ++below_f16;
+        EXPECT_TRUE(f32.exact[0].contains(row));
+        continue;
+      }
+      ++below_scores;
+      EXPECT_FALSE(f32.exact[0].contains(row));
+      EXPECT_TRUE(std::isnan(by_lse.swept[0].at(row).low[0]));
+      EXPECT_GT(f32.swept[0].at(row).low[0], 0.99);
+    }
+    EXPECT_GE(below_f16, 2);
+    EXPECT_GE(below_scores, 2);
+  }
+}
+
+// Of rows that see the lowest number alone nothing is asked: in base 2 it is -inf.
+TEST(SoftmaxGolden, RowsOfTheLowestBiasAreNotJudged) {
+  Case c = make_case("bias", [](Params&) {}, {ATTEST_BIAS}, ATTEST_BF16);
+  c.fill();
+  for (int64_t j = 0; j < 37; ++j)
+    store(c.tensors[ATTEST_BIAS].data, ATTEST_BF16, 5 * 37 + j, -largest_finite(ATTEST_BF16));
+  const Said said(*golden_of(c), {});
+  EXPECT_TRUE(std::isnan(said.swept[0].at(5).low[0]));
+  EXPECT_FALSE(said.exact[0].contains(5));
+  EXPECT_TRUE(said.exact[0].contains(6));
 }
 
 // Same answers whatever order they are asked in, and with one thread's worth of calls in between.

@@ -38,12 +38,15 @@ void send(const Golden::Sink& sink, const Expected& expected, const std::vector<
   }
 }
 
-// Rows of BIAS with a NaN or +inf, where it is of pairs; -inf hides.
-std::vector<uint8_t> wild_bias_rows(const Tensor& bias) {
+}  // namespace
+
+std::vector<ValueBounds::BiasRow> ValueBounds::bias_rows(const Tensor& bias) {
   if (!bias || bias.spec.dim[2] == 1) return {};
   const TensorSpec& spec = bias.spec;
   const int64_t rows = spec.dim[0] * spec.dim[1] * spec.dim[2];
-  std::vector<uint8_t> wild(static_cast<size_t>(rows));
+  // Scores that f16 holds do not lift what is below this into its range.
+  const double below = -2 * largest_finite(ATTEST_F16);
+  std::vector<BiasRow> found(static_cast<size_t>(rows));
 #pragma omp parallel if (rows * spec.dim[3] > kThreadedElements)
   {
     std::vector<double> row(static_cast<size_t>(spec.dim[3]));
@@ -51,21 +54,20 @@ std::vector<uint8_t> wild_bias_rows(const Tensor& bias) {
     for (int64_t r = 0; r < rows; ++r) {
       load_row(bias.data, spec.dtype, row_offset(spec, 3, r), spec.dim[3], spec.stride[3],
                row.data());
-      wild[size_t(r)] =
-          std::ranges::any_of(row, [](double x) { return std::isnan(x) || x == kInfinity; });
+      found[size_t(r)] = {
+          std::ranges::any_of(row, [](double x) { return std::isnan(x) || x == kInfinity; }),
+          std::ranges::all_of(row, [=](double x) { return x <= below; })};
     }
   }
-  return wild;
+  return found;
 }
-
-}  // namespace
 
 ValueBounds::ValueBounds(const Problem& problem, const Tensors& tensors, const Geometry& geometry,
                          bool swept)
     : params_(problem.as<attest_softmax_params>()),
       q_(tensors[ATTEST_Q]),
       bias_(tensors[ATTEST_BIAS].spec),
-      wild_bias_(swept ? wild_bias_rows(tensors[ATTEST_BIAS]) : std::vector<uint8_t>()),
+      bias_rows_(swept ? bias_rows(tensors[ATTEST_BIAS]) : std::vector<BiasRow>()),
       lse_(present(problem.tensor[ATTEST_LSE])),
       storage_(tensors[ATTEST_V].spec.dtype) {
   const int64_t heads = params_.num_kv_heads, dim_v = params_.head_dim_v,
@@ -104,17 +106,37 @@ ValueBounds::ValueBounds(const Problem& problem, const Tensors& tensors, const G
 }
 
 bool ValueBounds::is_wild(int64_t b, int64_t h, const Geometry& geometry, int64_t i,
-                          std::vector<double>& row) const {
+                          const SoftmaxArithmetic& arithmetic, std::vector<double>& row) const {
   const Cell cell = geometry.query(b, i);
   const TensorSpec& spec = q_.spec;
   load_row(q_.data, spec.dtype,
            cell.outer * spec.stride[0] + h * spec.stride[1] + cell.row * spec.stride[2],
            int64_t(row.size()), spec.stride[3], row.data());
   if (!all_finite(row)) return true;
-  if (wild_bias_.empty()) return false;
+  if (bias_rows_.empty()) return false;
   const auto& dim = bias_.dim;
   const int64_t outer = dim[0] > 1 ? b : 0, head = dim[1] > 1 ? h : 0;
-  return wild_bias_[size_t((outer * dim[1] + head) * dim[2] + geometry.token(i))] != 0;
+  const BiasRow& bias = bias_rows_[size_t((outer * dim[1] + head) * dim[2] + geometry.token(i))];
+  const bool holds = largest_finite(arithmetic.score) > largest_finite(ATTEST_F16) &&
+                     !arithmetic.has(ATTEST_WEIGHS_BY_LSE);
+  return bias.wild || (bias.far && !holds);
+}
+
+ValueBounds::Bounds ValueBounds::average(const Geometry& geometry,
+                                         const SoftmaxArithmetic& arithmetic, int64_t b,
+                                         int64_t h) const {
+  const SigmaModel model(arithmetic, storage_, params_.head_dim);
+  const int64_t dim_v = params_.head_dim_v,
+                unit = b * params_.num_kv_heads + h / (params_.num_heads / params_.num_kv_heads);
+  Bounds bounds{{low_.begin() + unit * dim_v, low_.begin() + (unit + 1) * dim_v},
+                {high_.begin() + unit * dim_v, high_.begin() + (unit + 1) * dim_v}};
+  for (size_t d = 0; d < bounds.low.size(); ++d) {
+    const double extra = slack(model, geometry.length_kv(b),
+                               std::max(std::fabs(bounds.low[d]), std::fabs(bounds.high[d])));
+    bounds.low[d] -= extra;
+    bounds.high[d] += extra;
+  }
+  return bounds;
 }
 
 void ValueBounds::sweep_head(const Geometry& geometry, const SoftmaxArithmetic& arithmetic,
@@ -123,30 +145,21 @@ void ValueBounds::sweep_head(const Geometry& geometry, const SoftmaxArithmetic& 
   std::vector<double> row(static_cast<size_t>(params_.head_dim));
   for (int64_t i = 0; i < geometry.length_q(b); ++i)
     if (geometry.keys(b, i).size() > 0) {
-      auto& rows = is_wild(b, h, geometry, i, row) ? unbounded : bounded;
+      auto& rows = is_wild(b, h, geometry, i, arithmetic, row) ? unbounded : bounded;
       rows.push_back(geometry.output_row(b, h, i));
     }
 
-  const SigmaModel model(arithmetic, storage_, params_.head_dim);
-  const int64_t dim_v = params_.head_dim_v,
-                unit = b * params_.num_kv_heads + h / (params_.num_heads / params_.num_kv_heads);
-  std::vector<double> low(low_.begin() + unit * dim_v, low_.begin() + (unit + 1) * dim_v),
-      high(high_.begin() + unit * dim_v, high_.begin() + (unit + 1) * dim_v);
-  for (size_t d = 0; d < low.size(); ++d) {
-    const double extra =
-        slack(model, geometry.length_kv(b), std::max(std::fabs(low[d]), std::fabs(high[d])));
-    low[d] -= extra;
-    high[d] += extra;
+  auto [low, high] = average(geometry, arithmetic, b, h);
+  for (size_t d = 0; d < low.size(); ++d)
     if (geometry.may_hide() || geometry.has_sinks()) {
       low[d] = low[d] > 0 ? 0 : low[d];
       high[d] = high[d] < 0 ? 0 : high[d];
     }
-  }
   const std::vector<double> nothing(low.size(), kNaN);
   send(sink,
        {.role = ATTEST_O,
         .leading = 3,
-        .width = dim_v,
+        .width = params_.head_dim_v,
         .rows = {},
         .shared = true,
         .low = low.data(),
@@ -155,7 +168,7 @@ void ValueBounds::sweep_head(const Geometry& geometry, const SoftmaxArithmetic& 
   send(sink,
        {.role = ATTEST_O,
         .leading = 3,
-        .width = dim_v,
+        .width = params_.head_dim_v,
         .rows = {},
         .shared = true,
         .low = nothing.data(),

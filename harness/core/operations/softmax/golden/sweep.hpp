@@ -24,20 +24,33 @@ class ValueBounds {
   /// Passes only the exact rows to `sink`: rows without a position, or with no keys.
   void sweep_empty(const Geometry& geometry, const SoftmaxArithmetic& arithmetic,
                    const Golden::Sink& sink) const;
+  /// The least and the largest value that a row of query head h of sequence b may have in each
+  /// channel, if it averages the values of that sequence. NaN: no bounds.
+  struct Bounds {
+    std::vector<double> low, high;  // [head_dim_v]
+  };
+  Bounds average(const Geometry& geometry, const SoftmaxArithmetic& arithmetic, int64_t b,
+                 int64_t h) const;
   /// The number of channels without bounds, over all sequences and key heads.
   int64_t unbounded() const { return unbounded_; }
 
  private:
   void sweep_head(const Geometry& geometry, const SoftmaxArithmetic& arithmetic, int64_t b,
                   int64_t h, const Golden::Sink& sink) const;
-  /// Whether Q or BIAS of a row has a NaN or infinity, so that the row may be NaN.
+  /// Whether a row may be NaN: its Q or BIAS has a NaN or infinity, or all of its logits are below
+  /// what `arithmetic` holds.
   bool is_wild(int64_t b, int64_t h, const Geometry& geometry, int64_t i,
-               std::vector<double>& row) const;
+               const SoftmaxArithmetic& arithmetic, std::vector<double>& row) const;
 
   attest_softmax_params params_;
   Tensor q_;
   TensorSpec bias_;
-  std::vector<uint8_t> wild_bias_;  // for each row of BIAS
+  struct BiasRow {
+    bool wild = false;  // it has a NaN or +inf
+    bool far = false;   // all of it is below twice the lowest number of f16
+  };
+  static std::vector<BiasRow> bias_rows(const Tensor& bias);
+  std::vector<BiasRow> bias_rows_;  // if BIAS is of pairs
   bool lse_;                        // whether the problem has LSE
   DType storage_;
   std::vector<double> low_, high_;  // [batch, num_kv_heads, head_dim_v]

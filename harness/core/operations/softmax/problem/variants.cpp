@@ -4,10 +4,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/operations/fill_rows.hpp"
 #include "core/operations/relation.hpp"
 #include "core/operations/softmax/problem/dequantised.hpp"
-#include "core/operations/softmax/problem/geometry.hpp"
 #include "core/operations/softmax/softmax.hpp"
 #include "core/tensor/error.hpp"
 #include "core/tensor/random.hpp"
@@ -54,15 +52,6 @@ void reverse_lengths(const Tensors& inputs) {
     if (!paged && inputs[size_t(role)]) reverse_sequences(inputs[size_t(role)]);
 }
 
-// The fill "random" gives some keys of a row the lowest finite bias, and sees to it that the row
-// has others (fills/finite_biases.hpp). A shorter sequence may have lost those.
-void raise_lowest_biases(const Tensor& bias) {
-  constexpr double kFarBelow = -40960;  // which rows may see alone
-  edit_elements(bias, [](int64_t, int64_t, double x) {
-    return x < kFarBelow && x != kHidden ? kFarBelow : x;
-  });
-}
-
 // Sequences of half of `longest` keys, one more in each. Paged ones do not become longer than they
 // are, because no page holds what lies behind their end.
 void shorten(const Tensors& inputs, int64_t longest) {
@@ -73,7 +62,6 @@ void shorten(const Tensors& inputs, int64_t longest) {
                   most = inputs[ATTEST_PAGE_TABLE] ? filled : longest;
     store(lengths.data, ATTEST_I32, at, double(std::min(most, longest / 2 + 1 + b)));
   }
-  if (inputs[ATTEST_BIAS]) raise_lowest_biases(inputs[ATTEST_BIAS]);
 }
 
 void refuse_unless(bool fits) {
