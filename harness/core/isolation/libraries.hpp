@@ -4,8 +4,13 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <filesystem>
 
 namespace attest::core {
+
+/// A hash of the bytes of a file. The file is read once as long as its size and its time of change
+/// stay: every fresh process of a plugin asks again.
+uint64_t hash_file(const std::filesystem::path& path);
 
 /// One hash of every file that the process has mapped to be executed: its program, its libraries,
 /// in whatever order and wherever they lie. 0: not known, the process is gone.

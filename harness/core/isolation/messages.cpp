@@ -58,6 +58,7 @@ void walk(TimeRequest& request, Visit&& visit) {
   visit("expected_ns", request.expected_ns);
   visit("budget_ns", request.budget_ns);
   visit("seed", request.seed);
+  visit("has_flush_file", request.has_flush_file);
 }
 
 template <class Visit>
@@ -69,6 +70,7 @@ void walk(PacedRequest& request, Visit&& visit) {
   visit("window_ns", request.window_ns);
   visit("frames", request.frames);
   visit("seed", request.seed);
+  visit("has_flush_file", request.has_flush_file);
 }
 
 template <class Visit>

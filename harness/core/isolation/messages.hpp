@@ -67,7 +67,8 @@ struct RunRequest {
   RunSlots slots;
 };
 
-/// Timed runs. With it come the descriptors of inputs, outputs, differing, and of the second set.
+/// Timed runs. With it come the descriptors of inputs, outputs, differing, and of the second set,
+/// and that of a flush file (caches.hpp) last.
 struct TimeRequest {
   static constexpr const char* kName = "time";
   RunSlots slots;
@@ -76,6 +77,7 @@ struct TimeRequest {
   double expected_ns = 0;          // of one run, as measured
   double budget_ns = 0;            // of all samples
   uint64_t seed = 0;               // of what is audited when
+  bool has_flush_file = false;
 };
 
 /// Runs one after the other, or one a period. With it come the descriptors as with TimeRequest.
@@ -88,6 +90,7 @@ struct PacedRequest {
   double window_ns = 0;            // no run begins later; 0: only `frames` ends it
   uint64_t frames = 0;             // at most; 0: only the window ends it
   uint64_t seed = 0;               // of what is audited when
+  bool has_flush_file = false;
 };
 
 /// Several plans (script.hpp). With it come the descriptors of all sets.

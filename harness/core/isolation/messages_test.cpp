@@ -51,7 +51,8 @@ std::vector<Request> sample_requests() {
                                    .second = sample_slots(3),
                                    .expected_ns = 1.5,
                                    .budget_ns = 2.5,
-                                   .seed = ~uint64_t(0)};
+                                   .seed = ~uint64_t(0),
+                                   .has_flush_file = true};
   requests[3].wanted =
       ScriptRequest{.sets = {sample_slots(1).inputs, sample_slots(2).outputs},
                     .steps = {{.kind = ScriptStep::kCreate, .plan = 1},
@@ -63,7 +64,8 @@ std::vector<Request> sample_requests() {
                                     .period_ns = 1.5,
                                     .window_ns = 2.5,
                                     .frames = 3,
-                                    .seed = ~uint64_t(0)};
+                                    .seed = ~uint64_t(0),
+                                    .has_flush_file = true};
   return requests;
 }
 
@@ -172,6 +174,7 @@ TEST(Messages, RequestsArrive) {
   const Request timed = request_from_json(to_json(sample_requests()[2]));
   EXPECT_EQ(std::get<TimeRequest>(timed.wanted).second.value().inputs.at(1).role, 3);
   EXPECT_EQ(std::get<TimeRequest>(timed.wanted).seed, ~uint64_t(0));
+  EXPECT_TRUE(std::get<TimeRequest>(timed.wanted).has_flush_file);
   const Request script = request_from_json(to_json(sample_requests()[3]));
   EXPECT_EQ(std::get<ScriptRequest>(script.wanted).steps.at(1).outputs, 1);
   EXPECT_EQ(std::get<ScriptRequest>(script.wanted).sets.at(1).size(), 1u);

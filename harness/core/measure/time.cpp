@@ -61,11 +61,11 @@ void sample_warm(const TimingRequest& request, const StopRule& rule, Timing& tim
 }
 
 void sample_cold(const TimingRequest& request, const StopRule& rule, Timing& timing) {
-  // Kept from case to case: touching its pages for the first time takes longer than many flushes.
+  // Kept from case to case: getting its pages takes longer than many flushes.
   static std::map<uint64_t, CacheFlusher> flushers;
+  const uint64_t cache_bytes = request.last_level_cache_bytes;
   CacheFlusher& flusher =
-      flushers.try_emplace(request.last_level_cache_bytes, request.last_level_cache_bytes)
-          .first->second;
+      flushers.try_emplace(cache_bytes, cache_bytes, request.flush_file).first->second;
   const auto start = Clock::now();  // flushing counts: it is what takes the time
   while (!rule.enough(timing.cold_ns, nanoseconds_since(start))) {
     if (request.before) request.before();

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/device/host_usage.hpp"
+#include "core/measure/machine/caches.hpp"
 
 namespace attest::core {
 
@@ -24,6 +25,7 @@ struct TimingRequest {
   double slow_ns = 1e9;
   bool cold = true;                     // take cold samples too
   uint64_t last_level_cache_bytes = 0;  // 0: ask the system
+  FlushFile flush_file{};               // which the first cold samples read
 };
 
 struct Timing {

@@ -23,6 +23,12 @@ namespace {
 
 constexpr const char* kRunStage = "run";  // of a FailedStep
 
+template <class Request>
+FlushFile flush_file(const Request& request, const std::vector<Descriptor>& descriptors) {
+  return request.has_flush_file && !descriptors.empty() ? FlushFile{descriptors.back().get()}
+                                                        : FlushFile{};
+}
+
 }  // namespace
 
 /// One request's problem, or the problems of its plans, as the plugin gets them, in rooms of the
@@ -217,10 +223,10 @@ Reply::Result Executor::perform(Call& call, const TimeRequest& request,
                                 const Descriptors& descriptors) {
   status_.slot_count = status_.returned = 0;
   Audited audited(*this, call, request, descriptors);
-  TimedRuns timed(*audited.tensors, audited.audited(), request.seed, request.expected_ns,
-                  audited.device());
+  TimedRuns timed(*audited.tensors, audited.audited(), request, audited.device(),
+                  flush_file(request, descriptors));
   Reply::Result result = measure(call, audited, timed, [&](void* plan) -> TimeReply {
-    return timed.measure(call.table, plan, request.budget_ns);
+    return timed.measure(call.table, plan);
   });
   if (auto* const measured = std::get_if<TimeReply>(&result))
     measured->late = measured->late || !timed.outputs_stay();
@@ -231,7 +237,8 @@ Reply::Result Executor::perform(Call& call, const PacedRequest& request,
                                 const Descriptors& descriptors) {
   status_.slot_count = status_.returned = 0;
   Audited audited(*this, call, request, descriptors);
-  PacedRuns paced(*audited.tensors, audited.audited(), request, audited.device());
+  PacedRuns paced(*audited.tensors, audited.audited(), request, audited.device(),
+                  flush_file(request, descriptors));
   return measure(call, audited, paced, [&](void* plan) { return paced.measure(call.table, plan); });
 }
 

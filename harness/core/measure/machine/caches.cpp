@@ -1,8 +1,11 @@
 #include "core/measure/machine/caches.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -12,6 +15,10 @@
 
 #include "core/measure/machine/files.hpp"
 #include "core/tensor/error.hpp"
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22  // Linux 5.14
+#endif
 
 namespace attest::core {
 namespace {
@@ -24,8 +31,24 @@ size_t walk_bytes(uint64_t cache_bytes, size_t cpus) {
   return std::max<size_t>(whole, cpus * kHugePage);  // each at least one page
 }
 
+// 0: no such file.
+size_t file_bytes(FlushFile file) {
+  struct stat facts{};
+  return file.descriptor >= 0 && fstat(file.descriptor, &facts) == 0 ? size_t(facts.st_size) : 0;
+}
+
 // One CPU's, in whole cache lines.
 size_t share_of(size_t bytes, size_t cpus) { return bytes / cpus / 64 * 64; }
+
+// Writes, each CPU its share: else every page would be the kernel's one page of zeros, and stay in
+// the cache. Without CPUs this thread writes all.
+void touch_shares(std::byte* data, size_t bytes, const std::vector<int>& cpus) {
+  if (cpus.empty()) std::memset(data, 1, bytes);
+  on_every_cpu(cpus, [&](size_t i) {
+    const size_t share = share_of(bytes, cpus.size());
+    std::memset(data + i * share, 1, i + 1 < cpus.size() ? share : bytes - i * share);
+  });
+}
 
 void walk(const std::byte* from, size_t bytes) {
   unsigned sum = 0;
@@ -83,29 +106,58 @@ PageBuffer::PageBuffer(size_t bytes, const std::vector<int>& cpus)
   if (base_ == MAP_FAILED)
     throw Error(fmt::format("out of memory: {} MiB for a measurement", bytes_ >> 20));
   madvise(base_, bytes_, MADV_HUGEPAGE);
-  if (cpus.empty()) touch(0, bytes_);
-  on_every_cpu(cpus, [&](size_t i) {
-    const size_t share = share_of(bytes_, cpus.size());
-    touch(i * share, i + 1 < cpus.size() ? share : bytes_ - i * share);
-  });
+  touch_shares(data(), bytes_, cpus);
 }
 
 PageBuffer::PageBuffer(size_t bytes) : PageBuffer(bytes, {}) {}
 
-// Writes: else every page would be the kernel's one page of zeros, and stay in the cache.
-void PageBuffer::touch(size_t from, size_t bytes) const { std::memset(data() + from, 1, bytes); }
+PageBuffer::PageBuffer(FlushFile file) : bytes_(file_bytes(file)) {
+  base_ = mmap(nullptr, bytes_, PROT_READ, MAP_SHARED, file.descriptor, 0);
+  if (base_ == MAP_FAILED)
+    throw Error(fmt::format("cannot map {} MiB for a measurement", bytes_ >> 20));
+  madvise(base_, bytes_, MADV_POPULATE_READ);  // else the first walk does it
+}
 
 PageBuffer::~PageBuffer() { munmap(base_, bytes_); }
 
-CacheFlusher::CacheFlusher(uint64_t cache_bytes)
-    : cpus_(allowed_cpus()),
-      buffer_(walk_bytes(cache_bytes ? cache_bytes : last_level_cache_bytes(cpus_), cpus_.size()),
-              cpus_) {}
+namespace {
+
+PageBuffer buffer_of(size_t bytes, const std::vector<int>& cpus, FlushFile file) {
+  return file_bytes(file) >= bytes ? PageBuffer(file) : PageBuffer(bytes, cpus);
+}
+
+size_t walk_bytes_of(const std::vector<int>& cpus, uint64_t cache_bytes = 0) {
+  return walk_bytes(cache_bytes ? cache_bytes : last_level_cache_bytes(cpus), cpus.size());
+}
+
+}  // namespace
+
+CacheFlusher::CacheFlusher(uint64_t cache_bytes, FlushFile file)
+    : cpus_(allowed_cpus()), buffer_(buffer_of(walk_bytes_of(cpus_, cache_bytes), cpus_, file)) {}
 
 void CacheFlusher::flush() {
   // An idle OpenMP pool of the implementation's is left alone.
   const size_t share = share_of(buffer_.size(), cpus_.size());
   on_every_cpu(cpus_, [&](size_t i) { walk(buffer_.data() + i * share, share); });
+}
+
+FlushFile make_flush_file() {
+  const std::vector<int> cpus = allowed_cpus();
+  const size_t bytes = (walk_bytes_of(cpus) + kHugePage - 1) / kHugePage * kHugePage;
+  const FlushFile file{memfd_create("attest-flush", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+  if (file.descriptor < 0) return {};
+  void* const base =
+      ftruncate(file.descriptor, off_t(bytes)) == 0
+          ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.descriptor, 0)
+          : MAP_FAILED;
+  if (base == MAP_FAILED) {
+    close(file.descriptor);
+    return {};
+  }
+  touch_shares(static_cast<std::byte*>(base), bytes, cpus);
+  munmap(base, bytes);
+  fcntl(file.descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
+  return file;
 }
 
 }  // namespace attest::core

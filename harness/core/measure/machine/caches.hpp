@@ -29,11 +29,22 @@ uint64_t last_level_cache_bytes(const std::vector<int>& cpus,
 /// "32K", "1M", "260096K" in bytes; 0 if malformed.
 uint64_t parse_size(const std::string& text);
 
+/// A file without a name that has the pages of a CacheFlusher's buffer, for processes that share
+/// them: getting new pages takes longer than many flushes.
+struct FlushFile {
+  int descriptor = -1;  // below 0: none
+};
+
+/// Makes one that nobody can change. The caller closes it. Returns none if the system refuses.
+FlushFile make_flush_file();
+
 /// A buffer of whole pages that are already touched; the system may give huge pages. Throws Error
 /// if there is no memory.
 class PageBuffer {
  public:
   explicit PageBuffer(size_t bytes);
+  /// The memory of a flush file, readable alone; several processes may have the same.
+  explicit PageBuffer(FlushFile file);
   /// Each CPU touches a share, in their order: a machine with several memories then gives it memory
   /// that is near, and new pages, which may take milliseconds each, come to all CPUs at once.
   PageBuffer(size_t bytes, const std::vector<int>& cpus);
@@ -44,8 +55,6 @@ class PageBuffer {
   size_t size() const { return bytes_; }
 
  private:
-  void touch(size_t from, size_t bytes) const;
-
   void* base_;
   size_t bytes_;
 };
@@ -57,8 +66,8 @@ class PageBuffer {
 class CacheFlusher {
  public:
   /// `cache_bytes`: size of the last-level cache; 0: ask the system. The buffer is 4 MiB to 512
-  /// MiB.
-  explicit CacheFlusher(uint64_t cache_bytes = 0);
+  /// MiB. `file`: the buffer, unless it is too small.
+  explicit CacheFlusher(uint64_t cache_bytes = 0, FlushFile file = {});
   void flush();
 
  private:

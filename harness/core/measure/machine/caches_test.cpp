@@ -2,6 +2,9 @@
 #include "core/measure/machine/caches.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -45,12 +48,12 @@ TEST(Caches, SharedOnesCountOnce) {
   EXPECT_EQ(caches[1].cpus, (std::vector<int>{2, 3}));
 }
 
-TEST(Caches, FlushingEmptiesThem) {
+void expect_cold_after_flush(FlushFile file) {
   const std::vector<uint64_t> chain = make_chain();
   std::vector<double> warm, cold;
   std::thread([&] {  // kept to one CPU: after a move the other core's caches are cold by themselves
     ASSERT_TRUE(pin_process(cpu_list({allowed_cpus().front()})));
-    CacheFlusher flusher;
+    CacheFlusher flusher(0, file);
     for (int i = 0; i < 11; ++i) {
       chase_ns(chain), warm.push_back(chase_ns(chain));
       flusher.flush();
@@ -59,6 +62,39 @@ TEST(Caches, FlushingEmptiesThem) {
   })
       .join();
   EXPECT_GT(summarise(cold).min, 2 * summarise(warm).min);
+}
+
+TEST(Caches, FlushingEmptiesThem) { expect_cold_after_flush({}); }
+
+TEST(Caches, FlushingWithAFileEmptiesThem) {
+  const FlushFile file = make_flush_file();
+  ASSERT_GE(file.descriptor, 0);
+  expect_cold_after_flush(file);
+  close(file.descriptor);
+}
+
+// Every page is one of its own, and nobody can change it or take it away.
+TEST(Caches, AFlushFileHasItsPagesAndKeepsThem) {
+  const FlushFile file = make_flush_file();
+  ASSERT_GE(file.descriptor, 0);
+  struct stat facts{};
+  ASSERT_EQ(fstat(file.descriptor, &facts), 0);
+  EXPECT_GE(uint64_t(facts.st_size),
+            std::min(uint64_t{512} << 20, 2 * last_level_cache_bytes(allowed_cpus())));
+  EXPECT_GE(facts.st_blocks * 512, facts.st_size);
+  EXPECT_EQ(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file.descriptor, 0),
+            MAP_FAILED);
+  EXPECT_NE(ftruncate(file.descriptor, 4096), 0);
+  EXPECT_EQ(PageBuffer(file).size(), size_t(facts.st_size));
+  close(file.descriptor);
+}
+
+// One that is too small for the caches of this process does not replace its buffer.
+TEST(Caches, ASmallFlushFileIsNotUsed) {
+  const FlushFile file{memfd_create("small", MFD_CLOEXEC)};
+  ASSERT_EQ(ftruncate(file.descriptor, 1 << 20), 0);
+  expect_cold_after_flush(file);
+  close(file.descriptor);
 }
 
 // Three shares do not divide a huge page.

@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <csignal>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <stdexcept>
 
 #include "core/device/device_kinds.hpp"
+#include "core/isolation/libraries.hpp"
 #include "core/isolation/messages.hpp"
+#include "core/measure/machine/caches.hpp"
 #include "core/measure/machine/memory.hpp"
 #include "core/tensor/error.hpp"
 
@@ -33,13 +33,6 @@ constexpr double kMemoryShare = 0.9;  // of what a worker has and what is availa
 Clock::time_point in_seconds(double seconds) {
   return Clock::now() +
          std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
-}
-
-uint64_t hash_file(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream bytes;
-  bytes << file.rdbuf();  // a character at a time takes 6 ms for a MiB
-  return hash_text(bytes.str());
 }
 
 Outcome malformed() {
@@ -416,12 +409,19 @@ ScriptResult Plugin::script(const Implementation& implementation, const Script& 
 
 namespace {
 
+// All workers of this process read the same.
+int flush_file() {
+  static const Descriptor file(make_flush_file().descriptor);
+  return file.get();
+}
+
 std::vector<int> descriptors_of(const AuditedTensors& tensors) {
   std::vector<int> descriptors = {tensors.inputs.descriptor(), tensors.outputs.descriptor(),
                                   tensors.differing.descriptor()};
   if (tensors.second_inputs)
     descriptors.insert(descriptors.end(),
                        {tensors.second_inputs->descriptor(), tensors.second_outputs->descriptor()});
+  if (flush_file() >= 0) descriptors.push_back(flush_file());
   return descriptors;
 }
 
@@ -430,6 +430,7 @@ template <class Wanted>
 Wanted with_slots(Wanted wanted, const AuditedTensors& tensors) {
   wanted.slots = slots_of(tensors.inputs, tensors.outputs);
   wanted.differing = slots_of(tensors.differing);
+  wanted.has_flush_file = flush_file() >= 0;
   if (tensors.second_inputs)
     wanted.second = slots_of(*tensors.second_inputs, *tensors.second_outputs);
   return wanted;

@@ -25,14 +25,14 @@ double nanoseconds_between(Clock::time_point from, Clock::time_point to) {
 }  // namespace
 
 PacedRuns::PacedRuns(TimedTensors& tensors, const AuditedOutputs& outputs,
-                     const PacedRequest& request, TimedDevice* device)
+                     const PacedRequest& request, TimedDevice* device, FlushFile flush_file)
     : tensors_(tensors),
       outputs_(outputs),
       request_(request),
       device_(device),
       dice_(request.seed) {
   tensors_.choose_flips(dice_);
-  if (request_.period_ns > 0) flusher_.emplace();
+  if (request_.period_ns > 0) flusher_.emplace(0, flush_file);
 }
 
 bool PacedRuns::goes_on(size_t frames, Clock::time_point first) const {

@@ -16,7 +16,7 @@ class PacedRuns {
  public:
   /// All must outlive this. `device`: where the implementation's tensors are; null: the host.
   PacedRuns(TimedTensors& tensors, const AuditedOutputs& outputs, const PacedRequest& request,
-            TimedDevice* device);
+            TimedDevice* device, FlushFile flush_file);
 
   /// Runs the plan until all frames are done or the window is over.
   PacedReply measure(const attest_impl& table, void* plan);

@@ -19,22 +19,24 @@ constexpr useconds_t kPause_us = 1000;  // for a thread that goes on to show its
 
 }  // namespace
 
-TimedRuns::TimedRuns(TimedTensors& tensors, const AuditedOutputs& outputs, uint64_t seed,
-                     double expected_ns, TimedDevice* device)
+TimedRuns::TimedRuns(TimedTensors& tensors, const AuditedOutputs& outputs,
+                     const TimeRequest& request, TimedDevice* device, FlushFile flush_file)
     : tensors_(tensors),
       outputs_(outputs),
-      dice_(seed),
-      expected_ns_(expected_ns),
-      device_(device) {
-  if (expected_ns <= kSlow_ns) tensors_.choose_flips(dice_);
+      dice_(request.seed),
+      expected_ns_(request.expected_ns),
+      budget_ns_(request.budget_ns),
+      device_(device),
+      flush_file_(flush_file) {
+  if (expected_ns_ <= kSlow_ns) tensors_.choose_flips(dice_);
 }
 
 // At moments spread over the budget; what the end of the samples leaves over is made then.
-void TimedRuns::plan_audits(double budget_ns) {
+void TimedRuns::plan_audits() {
   const bool brief = (expected_ns_ < kShort_ns), slow = (expected_ns_ > kSlow_ns);
   auto plan = [&](size_t count, bool second) {
     for (; count > 0; --count)
-      planned_.push_back({double(below(dice_, 1000)) * 1e-3 * budget_ns, second});
+      planned_.push_back({double(below(dice_, 1000)) * 1e-3 * budget_ns_, second});
   };
   plan(brief ? 6 : slow ? 0 : 1, false);
   if (tensors_.has_second()) plan(brief ? 3 : 1, true);
@@ -168,15 +170,16 @@ bool TimedRuns::outputs_stay() {
   return tensors_.all_poison();
 }
 
-TimeReply TimedRuns::measure(const attest_impl& table, void* plan, double budget_ns) {
+TimeReply TimedRuns::measure(const attest_impl& table, void* plan) {
   table_ = &table;
   plan_ = plan;
   TimingRequest timing{.run = [this] { tensors_.flip(dice_), call(); },
                        .before = [this] { maybe_audit(); }};
-  timing.budget_ns = budget_ns;
+  timing.budget_ns = budget_ns_;
   timing.expected_ns = expected_ns_;
   timing.slow_ns = kSlow_ns;
-  plan_audits(budget_ns);
+  timing.flush_file = flush_file_;
+  plan_audits();
   if (device_) timing.run = [this] { enqueue(); };
   DeviceTiming on_device;
   if (device_) on_device = measure_on_device(timing);

@@ -22,13 +22,12 @@ struct AuditedOutputs {
 
 class TimedRuns {
  public:
-  /// All must outlive this. `expected_ns`: of one run. `device`: where the implementation's tensors
-  /// are; null: the host.
-  TimedRuns(TimedTensors& tensors, const AuditedOutputs& outputs, uint64_t seed, double expected_ns,
-            TimedDevice* device = nullptr);
+  /// All must outlive this. `device`: where the implementation's tensors are; null: the host.
+  TimedRuns(TimedTensors& tensors, const AuditedOutputs& outputs, const TimeRequest& request,
+            TimedDevice* device, FlushFile flush_file);
 
-  /// Runs the plan for `budget_ns`.
-  TimeReply measure(const attest_impl& table, void* plan, double budget_ns);
+  /// Runs the plan as long as the request says.
+  TimeReply measure(const attest_impl& table, void* plan);
   /// ATTEST_OK, or the status of the first run that failed. No run follows a failed one.
   attest_status status() const { return status_; }
   /// Whether the outputs are as the last run left them. Call it after measure, and again after
@@ -46,14 +45,15 @@ class TimedRuns {
   void maybe_audit();
   void audit(bool second);
   void capture(bool second);
-  void plan_audits(double budget_ns);
+  void plan_audits();
   void audit_the_rest();
 
   TimedTensors& tensors_;
   AuditedOutputs outputs_;
   Dice dice_;
-  double expected_ns_;
+  double expected_ns_, budget_ns_;
   TimedDevice* device_;
+  FlushFile flush_file_;
   const attest_impl* table_ = nullptr;
   void* plan_ = nullptr;
   attest_status status_ = ATTEST_OK;
