@@ -131,6 +131,19 @@ std::string grid(int64_t n) {
 std::string many_heads(int64_t) {
   return "softmax batch=32771 num_heads=2 seq_len_q=1 seq_len_kv=5 head_dim=16";
 }
+// A quarter of the packed rows, and nearly half of the pages, lie beyond what 16 bits count.
+std::string many_packed_queries(int64_t) {
+  return "softmax batch=5 num_heads=1 seq_len_q=30000 seq_len_kv=3 head_dim=16 cu_seqlens_q "
+         "cu_seqlens_kv";
+}
+std::string many_packed_keys(int64_t) {
+  return "softmax batch=5 num_heads=1 seq_len_q=3 seq_len_kv=30000 head_dim=16 cu_seqlens_q "
+         "cu_seqlens_kv";
+}
+std::string many_pages(int64_t) {
+  return "softmax batch=3 num_heads=2 num_kv_heads=1 seq_len_q=5 seq_len_kv=61 head_dim=16 "
+         "page_size=2 page_table seq_lens_kv k=[120000,1,2,16] v=[120000,1,2,16]";
+}
 // The second sequence's keys lie 2^31 elements behind the first one's.
 std::string far_keys(int64_t) {
   return "softmax batch=2 num_heads=2 seq_len_q=61 head_dim=16 k.strides=[2147483648,1024,16,1] "
@@ -198,6 +211,9 @@ const std::vector<Family>& families() {
       {"grid", kFeature, grid},
       {"many_heads", 61, many_heads},
       {"many_queries", 61, many_queries},
+      {"many_packed_queries", 61, many_packed_queries},
+      {"many_packed_keys", 61, many_packed_keys},
+      {"many_pages", 61, many_pages},
       {"far_keys", 61, far_keys},
       {"linear", kAny, linear},
       {"linear_masked", kLarge, linear_masked},

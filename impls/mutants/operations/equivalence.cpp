@@ -151,6 +151,12 @@ bool shows_in_softmax(Mutation mutation, const Facts& f) {
     case Mutation::kGridOf65535:
     case Mutation::kHead16Bit: return p.batch * p.num_heads > 65535;
     case Mutation::kQueryTile16Bit: return p.seq_len_q > 131072;
+    case Mutation::kLastSequence: return f.has(ATTEST_CU_SEQLENS_Q) && p.batch > 1;
+    case Mutation::kQueryRow16Bit:
+      return f.has(ATTEST_CU_SEQLENS_Q) && f.t[ATTEST_Q].dim[2] > 65536;
+    case Mutation::kKeyRow16Bit: return f.has(ATTEST_CU_SEQLENS_KV) && f.t[ATTEST_K].dim[2] > 65536;
+    case Mutation::kPage8Bit: return f.has(ATTEST_PAGE_TABLE) && f.t[ATTEST_K].dim[0] > 256;
+    case Mutation::kPage16Bit: return f.has(ATTEST_PAGE_TABLE) && f.t[ATTEST_K].dim[0] > 65536;
     default: return true;
   }
 }

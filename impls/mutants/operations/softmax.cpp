@@ -219,6 +219,7 @@ class Kernel {
   void attend(int64_t pair, int64_t first, const Scratch& x) const {
     Block at = block(pair, first);
     if (at.rows <= 0) return;
+    if (is(Mutation::kLastSequence) && cu_seqlens_q_ && at.b == a_.p.batch - 1) return;
     start_rows(at, x);
     const PairTerms<T> terms(a_, mutation_, at.b, at.h, first);
     const Rows rows = rows_of(at, x, terms);
@@ -327,7 +328,8 @@ class Kernel {
 
   void read_query(const Block& at, int64_t i, float* to) const {
     if (is(Mutation::kQueryTile16Bit)) i = ((i / 2) & 0xffff) * 2 + i % 2;
-    const attest::Cell cell = a_.query(at.read_b, i);
+    attest::Cell cell = a_.query(at.read_b, i);
+    if (is(Mutation::kQueryRow16Bit) && cu_seqlens_q_) cell.row &= 0xffff;
     load_row(element(a_.q, cell.batch, at.read_h, cell.row), a_.q.stride(3), a_.p.head_dim, to);
     for (int64_t d = 0; d < a_.p.head_dim; ++d)
       to[d] = (is(Mutation::kOperandBf16) ? rounded(to[d], 8) : to[d]) * a_.p.softmax_scale;
@@ -375,6 +377,9 @@ class Kernel {
     attest::Cell cell = a_.key(b, j);
     if (is(Mutation::kCuSeqlensOffByOne) && cu_seqlens_kv_)
       cell.row = std::max<int64_t>(cell.row - 1, 0);
+    if (is(Mutation::kKeyRow16Bit) && cu_seqlens_kv_) cell.row &= 0xffff;
+    if (is(Mutation::kPage8Bit) && page_table_) cell.batch &= 0xff;
+    if (is(Mutation::kPage16Bit) && page_table_) cell.batch &= 0xffff;
     return cell;
   }
 
