@@ -147,6 +147,7 @@ const std::vector<Expected>& mutant_expectations() {
       {"mutant_deformable_wrap_32", "deformable deformable_aligned", 61, "far", "f32 bf16"},
       {"mutant_deformable_nan_location", "deformable deformable_aligned", 61, "wild"},
       {"mutant_deformable_outside_times_zero", "deformable deformable_aligned", 61, "wild"},
+      {"mutant_deformable_outside_clamped", "deformable deformable_aligned", 61, "wild"},
       {"mutant_deformable_nan_pixel_zero", "deformable deformable_aligned", 61, "wild"},
       {"mutant_deformable_nan_weight_zero", "deformable deformable_aligned", 61, "wild"},
       {"mutant_deformable_weight_cut", "deformable deformable_aligned", 61, "borders"},

@@ -227,6 +227,7 @@ TEST(Mutants, EachDefaultFillAloneSeesOne) {
       {"wild", "mutant_linear_nan_as_zero", "linear", "f32"},
       {"wild", "mutant_linear_nan_tail", "linear", "bf16"},
       {"wild", "mutant_deformable_nan_location", "deformable", "f32"},
+      {"wild", "mutant_deformable_outside_clamped", "deformable", "f32"},
       {"wild", "mutant_deformable_nan_weight_zero", "deformable", "f32"},
       {"borders", "mutant_deformable_weight_cut", "deformable", "f32"},
       {"borders", "mutant_deformable_small_weight", "deformable", "f32"},

@@ -95,6 +95,12 @@ class DeformableKernel {
       for (int64_t d = 0; d < channels_; ++d) sum[d] += 0 * w;
       return;
     }
+    if (!inside && is(Mutation::kDeformableOutsideClamped)) {
+      const auto nearest = [](float at, int32_t size) {
+        return at > 0 ? static_cast<int64_t>(std::min(at, static_cast<float>(size - 1))) : 0;
+      };
+      return add_pixel(b, h, level, nearest(y, height), nearest(x, width), height, width, 0, sum);
+    }
     if (!inside && !(is(Mutation::kDeformableWrap32) && std::isfinite(x) && std::isfinite(y)))
       return;
     const Place across = place(x), down = place(y);
