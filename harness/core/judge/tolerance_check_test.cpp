@@ -103,10 +103,10 @@ TEST(ToleranceCheck, EmulatesQueriesThatAreScaledBeforeTheyAreRounded) {
       {1, 0.0622416f, 0.5}, {2, 0.0622416f / 1.442695f, 0.5}, {3, 0.0622416f * 0.0622416f, 2}};
   const SoftmaxArithmetic arithmetic{.qk = ATTEST_BF16, .output = ATTEST_BF16};
   for (const auto& [kernel, scale, keys] : kLeaning) {
-    const testing::Case c = softmax_case(ATTEST_BF16, [scale = scale](attest_softmax_params& p) {
+    const testing::Case c = softmax_case(ATTEST_BF16, [factor = scale](attest_softmax_params& p) {
       p.seq_len_q = p.seq_len_kv = 100;
       p.head_dim = 1024;
-      p.softmax_scale = scale;
+      p.softmax_scale = factor;
     });
     const Tensor& k = c.tensors[ATTEST_K];
     for (int64_t n = 0; n < element_count(k.spec); ++n)

@@ -53,8 +53,8 @@ std::vector<int64_t> sample_places(int64_t length, int64_t count, int64_t block,
   for (uint64_t draw = 0; !candidates.empty() && draw < uint64_t(count) && places < with_edges;
        ++draw)
     choose(candidates[size_t(random_below(seed, draw, candidates.size()))]);
-  for (uint64_t draw = uint64_t(count); places < count; ++draw)
-    choose(int64_t(random_below(seed, draw, uint64_t(length))));
+  uint64_t draw = uint64_t(count);
+  while (places < count) choose(int64_t(random_below(seed, draw++, uint64_t(length))));
   std::vector<int64_t> in_order;
   for (int64_t place = 0; place < length; ++place)
     if (chosen[size_t(place)]) in_order.push_back(place);

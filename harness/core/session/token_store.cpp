@@ -43,8 +43,8 @@ TokenStore::TokenStore(const std::vector<std::string>& files) {
 
 std::string TokenStore::unused_file(const std::vector<std::string>& lines) const {
   for (const auto& [kind, file] : files_)
-    if (std::ranges::none_of(lines, [kind = kind](const std::string& line) {
-          return parse_token_source(line).kind == kind;
+    if (std::ranges::none_of(lines, [wanted = kind](const std::string& line) {
+          return parse_token_source(line).kind == wanted;
         }))
       return file;
   return "";

@@ -2,7 +2,7 @@
 //
 //   enum class Bug { kNone, kLastKey };
 //   constexpr mutants::PlantedBug kBugs[] = {{"mine_none", "plain attention, healthy"},
-//                                             {"mine_last_key", "the last key is lost"}};
+//                                            {"mine_last_key", "the last key is lost"}};
 //   // Whether outputs can differ. An implementation refuses problems where its bug does nothing.
 //   bool does_something(Bug bug, const attest_problem& problem);
 //

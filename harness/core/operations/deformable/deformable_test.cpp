@@ -16,8 +16,8 @@
 namespace attest::core::deformable {
 namespace {
 
+using testing::DeformableCase;
 using ::testing::HasSubstr;
-using Case = testing::DeformableCase;
 using Shape = testing::DeformableShape;
 
 // The weight that pixel `i` has in a sample at coordinate x: a hat of width 2 around its centre.
@@ -27,7 +27,7 @@ long double hat(long double x, int64_t i) {
 
 // o of one row in long double: every pixel of every level times its hats. It shares no code with
 // the golden, which looks for corners.
-std::vector<long double> by_hats(const Case& c, int64_t b, int64_t h, int64_t i) {
+std::vector<long double> by_hats(const DeformableCase& c, int64_t b, int64_t h, int64_t i) {
   const attest_deformable_params& p = c.p();
   std::vector<long double> o(static_cast<size_t>(p.head_dim_v));
   int64_t first = 0;
@@ -60,7 +60,7 @@ struct Seen {
   int64_t exact = 0, swept = 0, nan = 0;
 };
 // Compares all of the golden with by_hats().
-Seen compare(const Case& c) {
+Seen compare(const DeformableCase& c) {
   constexpr double kMostTerm = 16 * 128;  // weights and values of "borders" are as large
   const attest_deformable_params& p = c.p();
   Seen seen;
@@ -113,9 +113,10 @@ const std::vector<Shape> kShapes{
 TEST(DeformableGolden, AgreesWithASumOverAllPixels) {
   for (const DType dtype : {ATTEST_F32, ATTEST_F16, ATTEST_BF16})
     for (const Shape& shape : kShapes)
-      for (const std::string& fill : deformable_operation().fills(Case(shape, dtype, {}).problem)) {
+      for (const std::string& fill :
+           deformable_operation().fills(DeformableCase(shape, dtype, {}).problem)) {
         SCOPED_TRACE(fill);
-        const Case c(shape, dtype, {fill, 3});
+        const DeformableCase c(shape, dtype, {fill, 3});
         const Seen seen = compare(c);
         EXPECT_EQ(seen.exact, element_count(c.tensors[ATTEST_O].spec));
         if (fill != "wild") {
@@ -128,12 +129,12 @@ TEST(DeformableGolden, AgreesWithASumOverAllPixels) {
 }
 
 TEST(DeformableGolden, SamplesRowsAndBoundsTheOthers) {
-  const Case c({.num_heads = 2,
-                .seq_len_q = 3000,
-                .head_dim_v = 512,
-                .num_points = 8,
-                .levels = {{5, 4}, {2, 2}}},
-               ATTEST_F32, {"random", 1});
+  const DeformableCase c({.num_heads = 2,
+                          .seq_len_q = 3000,
+                          .head_dim_v = 512,
+                          .num_points = 8,
+                          .levels = {{5, 4}, {2, 2}}},
+                         ATTEST_F32, {"random", 1});
   const auto golden = deformable_operation().golden(c.problem, {}, c.tensors);
   EXPECT_THAT(golden->method(), HasSubstr("of 3000 rows a head"));
   std::vector<bool> judged = judged_rows(c.problem, *golden);
@@ -150,11 +151,11 @@ TEST(DeformableGolden, SamplesRowsAndBoundsTheOthers) {
 // Its output is 0, but what it adds is not.
 TEST(DeformableFill, CancellingHasNoOutputButSamples) {
   for (const DType dtype : {ATTEST_F32, ATTEST_F16, ATTEST_BF16}) {
-    const Case c({.num_heads = 2,
-                  .seq_len_q = 50,
-                  .num_points = 4,
-                  .levels = {{100, 167}, {50, 84}, {25, 42}, {1, 7}}},
-                 dtype, {"cancelling", 3});
+    const DeformableCase c({.num_heads = 2,
+                            .seq_len_q = 50,
+                            .num_points = 4,
+                            .levels = {{100, 167}, {50, 84}, {25, 42}, {1, 7}}},
+                           dtype, {"cancelling", 3});
     int64_t apart = 0, inside = 0;
     std::vector<Point> points;
     const Points reader(c.problem, c.tensors);
@@ -172,7 +173,8 @@ TEST(DeformableFill, CancellingHasNoOutputButSamples) {
 
 // Golden::distinct_rows: queries with equal points count once a head.
 TEST(DeformableGolden, CountsEqualQueriesOnce) {
-  Case c({.num_heads = 2, .seq_len_q = 30, .levels = {{40, 40}}}, ATTEST_F32, {"random", 1});
+  DeformableCase c({.num_heads = 2, .seq_len_q = 30, .levels = {{40, 40}}}, ATTEST_F32,
+                   {"random", 1});
   const auto rows = [&] {
     return deformable_operation().golden(c.problem, {}, c.tensors)->distinct_rows();
   };
@@ -234,7 +236,7 @@ TEST(Deformable, NamesTensorsWhosePointsDoNotMultiply) {
 }
 
 TEST(Deformable, VariantsTurnALevelAndAlignCorners) {
-  const Case c({.seq_len_q = 8, .levels = {{4, 4}, {3, 5}}}, ATTEST_F32, {});
+  const DeformableCase c({.seq_len_q = 8, .levels = {{4, 4}, {3, 5}}}, ATTEST_F32, {});
   std::vector<std::string> names;
   for (const Variant& variant : deformable_operation().variants(c.problem))
     names.push_back(variant.name);

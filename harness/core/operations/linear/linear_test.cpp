@@ -19,7 +19,7 @@ namespace attest::core {
 namespace {
 
 using LinearParams = attest_linear_params;
-using Case = testing::LinearCase;
+using testing::LinearCase;
 using Shape = testing::LinearShape;
 
 // How one emulated kernel computes; the defaults are an honest float32 one. Everything is float:
@@ -43,7 +43,7 @@ float rounded_by(float value, DType dtype) {
   return float(load(bits, dtype, 0));
 }
 
-void emulate(Case& c, const Kernel& kernel) {
+void emulate(LinearCase& c, const Kernel& kernel) {
   const LinearParams& p = c.p();
   const int64_t d = p.head_dim, dv = p.head_dim_v;
   const Tensor &mask = c.tensors[ATTEST_MASK], &query_mask = c.tensors[ATTEST_QUERY_MASK];
@@ -113,7 +113,7 @@ struct Shares {
   bool pass() const { return largest <= 1 && rms <= 1; }
 };
 
-Shares judge_rows(const Case& c, const LinearArithmetic& arithmetic) {
+Shares judge_rows(const LinearCase& c, const LinearArithmetic& arithmetic) {
   Shares shares;
   int64_t elements = 0;
   std::mutex lock;
@@ -138,7 +138,7 @@ Shares judge_rows(const Case& c, const LinearArithmetic& arithmetic) {
   return shares;
 }
 
-Shares run(Case& c, const Kernel& kernel, LinearArithmetic arithmetic = {}) {
+Shares run(LinearCase& c, const Kernel& kernel, LinearArithmetic arithmetic = {}) {
   arithmetic.output = c.problem.dtype;
   arithmetic.features = kernel.phi;
   arithmetic.state = kernel.state;
@@ -186,8 +186,8 @@ TEST(LinearOperation, CompletesAndNamesWhatIsWrong) {
 
 TEST(LinearFill, SameBytesWhateverTheStrides) {
   const Shape p{.num_heads = 2, .seq_len_q = 50, .head_dim = 24};
-  const Case dense(p, ATTEST_BF16, {"random", 5});
-  Case permuted = Case(p, ATTEST_BF16, {"random", 6});
+  const LinearCase dense(p, ATTEST_BF16, {"random", 5});
+  LinearCase permuted = LinearCase(p, ATTEST_BF16, {"random", 6});
   const int order[] = {0, 2, 1, 3};
   TensorSpec& spec = permuted.tensors[ATTEST_Q].spec;
   spec = permuted_tensor(spec.dtype, spec.access, dims(spec), order);
@@ -200,12 +200,12 @@ TEST(LinearFill, SameBytesWhateverTheStrides) {
 TEST(LinearFill, TokensGiveTheirOwnFillAlone) {
   const Shape shape{.seq_len_q = 10, .head_dim = 8};
   for (const char* fill : {"tokens", "faint", "large", "cancelling", "wild"}) {
-    Case c(shape, ATTEST_F32, {"random", 1});
+    LinearCase c(shape, ATTEST_F32, {"random", 1});
     const uint64_t given = hash_tensor(c.tensors[ATTEST_K]);
     linear_operation().fill(c.problem, {fill, 1}, c.tensors, true);
     EXPECT_EQ(hash_tensor(c.tensors[ATTEST_K]) == given, std::string(fill) == "tokens") << fill;
   }
-  Case c(shape, ATTEST_F32, {"random", 1});
+  LinearCase c(shape, ATTEST_F32, {"random", 1});
   EXPECT_THROW(linear_operation().fill(c.problem, {"peaked", 1}, c.tensors, false), Error);
 }
 
@@ -217,7 +217,7 @@ TEST(LinearFill, WildComesOut) {
       {.seq_len_q = 515, .seq_len_kv = 4099, .head_dim = 8}};
   for (const Shape& shape : shapes)
     for (const bool masked : {false, true}) {
-      Case c(shape, ATTEST_F16, {"wild", 1}, masked);
+      LinearCase c(shape, ATTEST_F16, {"wild", 1}, masked);
       const auto golden = linear_operation().golden(c.problem, {}, c.tensors);
       std::map<std::string, int64_t> found;
       std::mutex lock;
@@ -243,13 +243,13 @@ TEST(LinearFill, WildComesOut) {
 // No block of channels, and the state of none, is 0: only their sum over all channels is.
 TEST(LinearFill, CancellingHasNoOutputButAState) {
   for (const DType dtype : {ATTEST_F32, ATTEST_F16, ATTEST_BF16}) {
-    Case c({.num_heads = 2,
-            .num_kv_heads = 1,
-            .seq_len_q = 9,
-            .seq_len_kv = 101,
-            .head_dim = 12,
-            .head_dim_v = 5},
-           dtype, {"cancelling", 3}, true);
+    LinearCase c({.num_heads = 2,
+                  .num_kv_heads = 1,
+                  .seq_len_q = 9,
+                  .seq_len_kv = 101,
+                  .head_dim = 12,
+                  .head_dim_v = 5},
+                 dtype, {"cancelling", 3}, true);
     linear_operation().golden(c.problem, {}, c.tensors)->expect({}, [&](const Expected& chunk) {
       for (size_t i = 0; i < chunk.rows.size() * size_t(chunk.width); ++i)
         EXPECT_EQ(chunk.value[i], 0) << dtype_name(dtype);
@@ -289,7 +289,7 @@ TEST(LinearGolden, AgreesWithLongDouble) {
                           {.seq_len_q = 5, .seq_len_kv = 1, .head_dim = 1}};
   for (const Shape& shape : shapes) {
     for (const char* fill : {"random", "faint", "cancelling"}) {
-      const Case c(shape, ATTEST_F16, {fill, 3}, true);
+      const LinearCase c(shape, ATTEST_F16, {fill, 3}, true);
       const LinearParams& p = c.p();
       const LinearArithmetic arithmetic{
           .features = ATTEST_F16, .output = ATTEST_F16, .sum_chain = 64};
@@ -401,7 +401,7 @@ TEST(LinearGolden, AgreesWithLongDouble) {
 }
 
 TEST(LinearGolden, MaskedKeysAreNeverRead) {
-  Case c({.seq_len_q = 30, .head_dim = 16}, ATTEST_F32, {"random", 8}, true);
+  LinearCase c({.seq_len_q = 30, .head_dim = 16}, ATTEST_F32, {"random", 8}, true);
   for (int64_t j = 0; j < 30; ++j)
     for (int64_t e = 0; e < 16; ++e)
       if (c.tensors[ATTEST_MASK].at({0, 0, 0, j}) == 0)
@@ -433,7 +433,7 @@ TEST(LinearSigma, HonestKernelsPass) {
       for (const char* fill : {"random", "faint", "cancelling"})
         for (const bool masked : {false, true}) {
           if (shape.seq_len_kv > 10'000 && (masked || *fill != 'r')) continue;  // for time
-          Case c(shape, dtype, {fill, 1}, masked);
+          LinearCase c(shape, dtype, {fill, 1}, masked);
           for (const Kernel& kernel : kernels) {
             const Shares shares = run(c, kernel);
             EXPECT_TRUE(shares.pass())
@@ -456,7 +456,7 @@ TEST(LinearSigma, HonestKernelsPass) {
 // the keys.
 TEST(LinearSigma, HonestKernelsPassWhereValuesFollowKeys) {
   for (const DType dtype : {ATTEST_F16, ATTEST_BF16}) {
-    Case c({.seq_len_q = 300, .seq_len_kv = 4099, .head_dim = 32}, dtype, {"random", 2});
+    LinearCase c({.seq_len_q = 300, .seq_len_kv = 4099, .head_dim = 32}, dtype, {"random", 2});
     const int64_t count = element_count(c.spec(ATTEST_V));
     for (int64_t i = 0; i < count; ++i)
       store(c.tensors[ATTEST_V].data, dtype, i, load(c.tensors[ATTEST_K].data, dtype, i));
@@ -482,12 +482,12 @@ TEST(LinearSigma, PlantedBugsFail) {
   for (const DType dtype : {ATTEST_F32, ATTEST_F16, ATTEST_BF16}) {
     for (const Broken& bug : bugs) {
       // The smallest eps of use at 61 keys; bfloat16 outputs show it from 1e-5 up.
-      Case c({.num_heads = 4,
-              .num_kv_heads = 2,
-              .seq_len_q = 61,
-              .head_dim = 32,
-              .eps = dtype == ATTEST_BF16 ? 3e-5f : 1e-6f},
-             dtype, {bug.fill, 4}, true);
+      LinearCase c({.num_heads = 4,
+                    .num_kv_heads = 2,
+                    .seq_len_q = 61,
+                    .head_dim = 32,
+                    .eps = dtype == ATTEST_BF16 ? 3e-5f : 1e-6f},
+                   dtype, {bug.fill, 4}, true);
       const Shares shares = run(c, bug.kernel);
       EXPECT_FALSE(shares.pass()) << dtype_name(dtype) << " " << bug.name << ": " << shares.largest
                                   << " " << shares.rms;
@@ -498,7 +498,7 @@ TEST(LinearSigma, PlantedBugsFail) {
 TEST(LinearSigma, ALostTileShowsAtLidarScale) {
   for (const int64_t tokens : {65'551, 262'147}) {
     for (const DType dtype : {ATTEST_F32, ATTEST_F16, ATTEST_BF16}) {
-      Case c({.seq_len_q = 515, .seq_len_kv = tokens, .head_dim = 32}, dtype, {"random", 9});
+      LinearCase c({.seq_len_q = 515, .seq_len_kv = tokens, .head_dim = 32}, dtype, {"random", 9});
       EXPECT_TRUE(run(c, {.tile = 64}).pass());
       const Shares tile = run(c, {.tile = 64, .dropped = tokens % 64 ? tokens % 64 : 64}),
                    key = run(c, {.tile = 64, .dropped = 1});

@@ -286,8 +286,7 @@ void GradientSum::finish(const BackwardArithmetic& arithmetic, DType output, dou
 }
 
 HeadRows::HeadRows(const Problem& problem, const Tensors& tensors)
-    : problem_(problem),
-      tensors_(tensors),
+    : tensors_(tensors),
       p_(problem.as<Params>()),
       geometry_(problem, tensors),
       group_(p_.num_heads / p_.num_kv_heads) {

@@ -160,7 +160,6 @@ class HeadRows {
   Score score(Query at, int64_t j, double term) const;
   int64_t row(Query at) const { return at.h * p_.seq_len_q + at.i; }
 
-  const Problem& problem_;
   const Tensors& tensors_;
   const Params p_;
   const Geometry geometry_;

@@ -18,18 +18,18 @@
 namespace attest::core::backward {
 namespace {
 
+using testing::BackwardCase;
 using ::testing::HasSubstr;
-using Case = testing::BackwardCase;
 using Shape = testing::BackwardShape;
 using Real = long double;
 
 /// Q, K, V and BIAS of a case in long double, dense, and the sum of dO * O by definition. It shares
 /// no code with the golden.
 struct Forward {
-  const Case& c;
+  const BackwardCase& c;
   std::map<int32_t, std::vector<Real>> inputs;
 
-  explicit Forward(const Case& of) : c(of) {
+  explicit Forward(const BackwardCase& of) : c(of) {
     for (const int32_t role : {ATTEST_Q, ATTEST_K, ATTEST_V, ATTEST_BIAS}) {
       const Tensor& x = c.tensors[size_t(role)];
       if (!x) continue;
@@ -262,7 +262,7 @@ TEST(BackwardGolden, AgreesWithFiniteDifferences) {
   for (const DType dtype : {ATTEST_F32, ATTEST_F16, ATTEST_BF16})
     for (Shape shape : kShapes) {
       shape.o_dtype = shape.gradient_dtype = ATTEST_F32;
-      const Case c(shape, dtype, {"random", 3});
+      const BackwardCase c(shape, dtype, {"random", 3});
       Forward forward(c);
       double largest = 0, widest = 0;
       std::map<int32_t, int64_t> seen;
@@ -300,7 +300,7 @@ TEST(BackwardGolden, AgreesWithFiniteDifferences) {
 struct Rows {
   std::vector<double> value, sigma, low, high;  // NaN: not known
 };
-Rows all_of(const Case& c, int32_t role) {
+Rows all_of(const BackwardCase& c, int32_t role) {
   Tensors inputs = c.tensors;  // a golden need not know where the outputs are
   for (const auto& [gradient, of] : kGradientOf) inputs[size_t(gradient)] = {};
   const int64_t count = element_count(c.problem.tensor[size_t(role)]);
@@ -330,7 +330,7 @@ Rows all_of(const Case& c, int32_t role) {
 TEST(BackwardGolden, MovingAllKeysAlikeLeavesTheGradientOfQ) {
   constexpr int64_t kChannels = 8, kMoved = 3;
   constexpr double kBy = 4;
-  Case c({.num_heads = 2, .seq_len_q = 30, .seq_len_kv = 41}, ATTEST_F32, {"random", 1});
+  BackwardCase c({.num_heads = 2, .seq_len_q = 30, .seq_len_kv = 41}, ATTEST_F32, {"random", 1});
   const Rows before = all_of(c, ATTEST_DQ);
   const Tensor &q = c.tensors[ATTEST_Q], &k = c.tensors[ATTEST_K], &lse = c.tensors[ATTEST_LSE];
   ASSERT_EQ(q.spec.dim[3], kChannels);
@@ -358,7 +358,7 @@ TEST(BackwardGolden, SamplesQueriesAndKeysAndBoundsTheOthers) {
                     .window_right = 0,
                     .bias = {1, 1, 700, 900},
                     .dbias = true};
-  const Case c(shape, ATTEST_F32, {"random", 1});
+  const BackwardCase c(shape, ATTEST_F32, {"random", 1});
   const auto golden = softmax_backward_operation().golden(c.problem, {}, c.tensors);
   EXPECT_EQ(golden->method(), "float64, 92 of 700 queries and 119 of 900 keys a head");
   for (const auto& [gradient, role] : kGradientOf) {
@@ -379,7 +379,8 @@ TEST(BackwardGolden, SamplesQueriesAndKeysAndBoundsTheOthers) {
 }
 
 TEST(BackwardFill, ZeroRowsOfTheGradientHaveNoGradientInQ) {
-  const Case c({.num_heads = 2, .num_kv_heads = 2, .seq_len_q = 60}, ATTEST_F16, {"random", 2});
+  const BackwardCase c({.num_heads = 2, .num_kv_heads = 2, .seq_len_q = 60}, ATTEST_F16,
+                       {"random", 2});
   const Rows rows = all_of(c, ATTEST_DQ);
   int zeros = 0;
   for (int64_t row = 0; row < 120; ++row) {
@@ -397,12 +398,12 @@ TEST(BackwardFill, ZeroRowsOfTheGradientHaveNoGradientInQ) {
 }
 
 TEST(BackwardFill, HiddenKeysAndQueriesHaveNaNAndNoGradient) {
-  const Case c({.num_heads = 2,
-                .seq_len_q = 40,
-                .seq_len_kv = 50,
-                .window_right = 0,
-                .mask = {1, 1, 40, 50}},
-               ATTEST_F32, {"hidden", 5});
+  const BackwardCase c({.num_heads = 2,
+                        .seq_len_q = 40,
+                        .seq_len_kv = 50,
+                        .window_right = 0,
+                        .mask = {1, 1, 40, 50}},
+                       ATTEST_F32, {"hidden", 5});
   int poisoned = 0;
   for (const auto& [gradient, role] : kGradientOf) {
     const Rows rows = all_of(c, gradient);
@@ -419,8 +420,8 @@ TEST(BackwardFill, HiddenKeysAndQueriesHaveNaNAndNoGradient) {
 
 // Rows whose biases are all far below 0 have ordinary probabilities, and so gradients.
 TEST(BackwardFill, HiddenHasRowsOfLargeNegativeBiases) {
-  const Case c({.num_heads = 2, .seq_len_q = 40, .seq_len_kv = 50, .bias = {1, 2, 40, 50}},
-               ATTEST_F16, {"hidden", 5});
+  const BackwardCase c({.num_heads = 2, .seq_len_q = 40, .seq_len_kv = 50, .bias = {1, 2, 40, 50}},
+                       ATTEST_F16, {"hidden", 5});
   const Rows dq = all_of(c, ATTEST_DQ);
   int low = 0, lowest = 0;
   for (int64_t h = 0; h < 2; ++h)
@@ -437,7 +438,8 @@ TEST(BackwardFill, HiddenHasRowsOfLargeNegativeBiases) {
 
 // A fourth of the rows score beyond what exp of float32 holds, a fourth below.
 TEST(BackwardFill, SizedRowsAreLargeSmallAndShifted) {
-  const Case c({.num_heads = 2, .seq_len_q = 40, .seq_len_kv = 50}, ATTEST_F16, {"sized", 5});
+  const BackwardCase c({.num_heads = 2, .seq_len_q = 40, .seq_len_kv = 50}, ATTEST_F16,
+                       {"sized", 5});
   int over = 0, under = 0;
   std::map<int, int> rows_of_size;  // log2 of the largest |dO|, about
   for (int64_t h = 0; h < 2; ++h)
@@ -456,7 +458,8 @@ TEST(BackwardFill, SizedRowsAreLargeSmallAndShifted) {
 
 // The rows with a NaN have NaN gradients, and no other query does.
 TEST(BackwardFill, WildHasTwoQueriesThatAreNan) {
-  const Case c({.num_heads = 2, .seq_len_q = 40, .seq_len_kv = 50}, ATTEST_F32, {"wild", 5});
+  const BackwardCase c({.num_heads = 2, .seq_len_q = 40, .seq_len_kv = 50}, ATTEST_F32,
+                       {"wild", 5});
   std::set<size_t> rows;
   const Rows dq = all_of(c, ATTEST_DQ);
   for (size_t n = 0; n < dq.value.size(); ++n)
@@ -467,7 +470,7 @@ TEST(BackwardFill, WildHasTwoQueriesThatAreNan) {
 }
 
 TEST(BackwardFill, LateKeysTakeMostOfTheWeight) {
-  const Case c({.seq_len_q = 40, .seq_len_kv = 80}, ATTEST_F32, {"late", 5});
+  const BackwardCase c({.seq_len_q = 40, .seq_len_kv = 80}, ATTEST_F32, {"late", 5});
   int peaked = 0;
   for (int64_t i = 0; i < 40; ++i) {
     double largest = 0;
@@ -485,7 +488,7 @@ TEST(BackwardFill, LateKeysTakeMostOfTheWeight) {
 
 // do.v and delta nearly cancel.
 TEST(BackwardFill, CancellingHasLargeDelta) {
-  const Case c({.seq_len_q = 30, .head_dim = 16}, ATTEST_F32, {"cancelling", 5});
+  const BackwardCase c({.seq_len_q = 30, .head_dim = 16}, ATTEST_F32, {"cancelling", 5});
   for (int64_t i = 0; i < 30; ++i) {
     double delta = 0;
     for (int64_t d = 0; d < 16; ++d)
@@ -552,14 +555,15 @@ TEST(Backward, RefusesWhatIsNotJudgedYet) {
 }
 
 TEST(Backward, CountsFiveProductsAndNoBitForTheLse) {
-  const Case c({.seq_len_q = 10, .seq_len_kv = 6, .head_dim = 4, .head_dim_v = 8}, ATTEST_F32, {});
+  const BackwardCase c({.seq_len_q = 10, .seq_len_kv = 6, .head_dim = 4, .head_dim_v = 8},
+                       ATTEST_F32, {});
   EXPECT_EQ(softmax_backward_operation().flops(c.problem), 2 * 60 * (3 * 4 + 2 * 8));
   EXPECT_EQ(c.problem.features, uint64_t{ATTEST_WITH_HEAD_DIM_V});
   EXPECT_EQ(softmax_backward_operation().dim_name(ATTEST_DK, 2), "key");
 }
 
 TEST(Backward, VariantsHaveBandsAndScales) {
-  const Case c({.seq_len_q = 8}, ATTEST_F32, {});
+  const BackwardCase c({.seq_len_q = 8}, ATTEST_F32, {});
   std::vector<std::string> names;
   for (const Variant& variant : softmax_backward_operation().variants(c.problem))
     names.push_back(variant.name);
@@ -570,7 +574,7 @@ TEST(Backward, VariantsHaveBandsAndScales) {
 
 // Sequences become shorter after the fill has written O and LSE.
 TEST(Backward, ForwardFollowsTheLengthsOfAVariant) {
-  const Case c({.batch = 2, .seq_len_q = 8, .seq_len_kv = 9}, ATTEST_F32, {"random", 1});
+  const BackwardCase c({.batch = 2, .seq_len_q = 8, .seq_len_kv = 9}, ATTEST_F32, {"random", 1});
   int tried = 0;
   for (const Variant& variant : softmax_backward_operation().variants(c.problem)) {
     if (variant.name != "lengths") continue;

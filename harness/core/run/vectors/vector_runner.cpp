@@ -191,13 +191,13 @@ void VectorRunner::explain(Record& record) const {
 }
 
 std::optional<std::string> words_to_pass(const VectorPlace& place, const RunOptions& options) {
-  constexpr double kMostFlops = 1e9;  // of one golden; there are five
+  constexpr double kMostOfGolden = 1e9;  // of one golden; there are five
   try {
     for (const OtherReading& reading : other_readings(place)) {
       try {
         const TestVector vector = read_vector(place, reading.keys);
         if (!vector.problem || vector.outputs.empty()) continue;
-        if (vector.problem->operation->flops(*vector.problem) > kMostFlops) return std::nullopt;
+        if (vector.problem->operation->flops(*vector.problem) > kMostOfGolden) return std::nullopt;
         Rates rates;
         if (VectorRunner(vector, "", options, rates).reference().outcome.passes())
           return reading.words;

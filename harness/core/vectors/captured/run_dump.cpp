@@ -112,7 +112,7 @@ class RowCollector {
       const auto to = (at - rows_.rows.begin()) * rows_.width;
       std::copy_n(value, rows_.width, rows_.expected.begin() + to);
       std::copy_n(sigma, rows_.width, rows_.sigma.begin() + to);
-      std::ranges::copy(errors, rows_.errors.begin() + to);
+      if (run_.outputs) std::ranges::copy(errors, rows_.errors.begin() + to);
     });
   }
 

@@ -430,7 +430,7 @@ TEST_P(OneWrongRow, Of8192IsFound) {
   for (const int64_t i : {4097, 8191, 1234}) {
     std::vector<double> added(size_t(tokens), 0.0);  // to the scores; -inf: hidden
     for (int64_t j = 0; j < tokens; ++j)
-      added[size_t(j)] = bias ? bias.at({0, 0, i, j}) : mask.at({0, 0, i, j}) ? 0 : -INFINITY;
+      added[size_t(j)] = bias ? bias.at({0, 0, i, j}) : mask.at({0, 0, i, j}) != 0 ? 0 : -INFINITY;
     const auto q = c.row(ATTEST_Q, 0, 0, i);
     auto error = [&] {
       double total = 0, worst = 0;
