@@ -8,15 +8,12 @@
 # it. That hides no missing include: what a header includes is checked by itself, and below its
 # includes a header sees the same with and without the precompiled one. So only a header whose
 # includes stand above everything else gets it.
-# usage: headers_alone.sh CC CXX SOURCE_DIR [INCLUDE_DIR...]
+# usage: headers_alone.sh CC CXX SOURCE_DIR
 # Prints what does not compile. Exit code 1 if anything does not.
 set -uo pipefail
 cc=$1 cxx=$2 source=$3
-shift 3
-includes=()
-for folder; do includes+=(-I"$folder"); done
 flags=(-Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Werror -fopenmp
-  -I"$source/harness" -I"$source/harness/abi" -I"$source" "${includes[@]}")
+  -I"$source/harness" -I"$source/harness/abi" -I"$source")
 
 # alone HEADER COMPILER...: compiles an empty file that includes the header. As the main file, a
 # header would give a warning about its #pragma once.
