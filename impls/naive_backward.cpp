@@ -22,8 +22,8 @@ struct NaiveBackward {
                   ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL | ATTEST_WITH_BIAS | ATTEST_WITH_MASK |
                   ATTEST_WITH_SOFTCAP | ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS |
                   ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_GLOBAL | ATTEST_WITH_SEQ_LENS |
-                  ATTEST_WITH_STRIDES | ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED |
-                  ATTEST_WITH_DBIAS};
+                  ATTEST_WITH_PATCHES | ATTEST_WITH_STRIDES | ATTEST_WITH_MIXED_DTYPE |
+                  ATTEST_WITH_UNALIGNED | ATTEST_WITH_DBIAS};
   const attest_problem& problem;
 
   using Tensors = attest::Softmax<attest::Any>;

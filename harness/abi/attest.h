@@ -241,8 +241,8 @@ enum {
 // c is 1, or 1 - tanh(softmax_scale q.k / softcap)^2. The sums run over the pairs that are seen; dk
 // and dv sum over all query heads of a key head. A query that sees no key has dq = 0, a key that no
 // query sees dk = dv = 0, a hidden pair adds 0 to dbias. Nothing hidden leaks, not even NaN. Packed
-// or paged problems, ORDER, patches, grids, top_k, 8 bits, f64, and DBIAS where all keys share the
-// bias are not judged yet.
+// or paged problems, ORDER, grids, top_k, 8 bits, f64, and DBIAS where all keys share the bias are
+// not judged yet.
 #define ATTEST_WITH_DBIAS ATTEST_OWN_BIT(0)  // of ATTEST_SOFTMAX_BACKWARD
 enum { ATTEST_TOP_LEFT = 0, ATTEST_BOTTOM_RIGHT = 1 };
 // Of the keys that share the top_k-th largest logit, those count that come first, so that top_k

@@ -252,7 +252,8 @@ INSTANTIATE_TEST_SUITE_P(
                       GradientBug{"backward_blocks_of_next_key", ATTEST_WITH_BLOCK_MASK},
                       GradientBug{"backward_global_queries_lost",
                                   ATTEST_WITH_CAUSAL | ATTEST_WITH_GLOBAL},
-                      GradientBug{"backward_length_ignored", ATTEST_WITH_SEQ_LENS}),
+                      GradientBug{"backward_length_ignored", ATTEST_WITH_SEQ_LENS},
+                      GradientBug{"backward_borrowed_keys_lost", ATTEST_WITH_PATCHES}),
     [](const auto& instance) { return std::string(instance.param.name); });
 
 /// Two heads, causal where asked, random inputs: what every mutant is tried on.

@@ -63,14 +63,16 @@ class Maker {
   void make_gradients() {
     t.problem().operation = ATTEST_SOFTMAX_BACKWARD;
     sizes();
+    const bool patches = with(ATTEST_WITH_PATCHES, 20);
+    if (patches) p.seq_len_kv = p.seq_len_q, p.patch_size = upto(p.seq_len_q + 3);
     set_band();
     const bool band = p.window_left >= 0 || p.window_right >= 0,
-               globals = band && with(ATTEST_WITH_GLOBAL, 40);
+               globals = band && !patches && with(ATTEST_WITH_GLOBAL, 40);
     if (globals) p.seq_len_kv = p.seq_len_q, p.global_tokens = upto(p.seq_len_q);
     if (with(ATTEST_WITH_ALIBI, 20)) set_slopes();
     if (with(ATTEST_WITH_SINKS, 20)) set_sinks();
     if (with(ATTEST_WITH_SOFTCAP, 30)) p.softcap = float(upto(5));
-    if (with(ATTEST_WITH_SEQ_LENS, 25)) set_lengths(globals);
+    if (with(ATTEST_WITH_SEQ_LENS, 25)) set_lengths(globals || patches);
     strided_ = with(ATTEST_WITH_STRIDES, 25);
     unaligned_ = with(ATTEST_WITH_UNALIGNED, 25);
     mixed_ = with(ATTEST_WITH_MIXED_DTYPE, 25);

@@ -311,13 +311,15 @@ class BackwardMaker : Maker {
     const bool band = p.window_left >= 0 || p.window_right >= 0,
                global = p.seq_len_q == p.seq_len_kv && band && d_.chance(60);
     if (global) p.global_tokens = d_.between(1, std::min<int64_t>(p.seq_len_q, 20));
+    const bool patches = self && !global && d_.chance(50);
+    if (patches) p.patch_size = std::min<int64_t>(int64_t(d_.spread(2, 2049)), p.seq_len_q + 3);
     for (const int32_t role :
          {int32_t(ATTEST_BIAS), int32_t(ATTEST_MASK), int32_t(ATTEST_ALIBI_SLOPES)})
       if (d_.chance(20)) note(problem, role);
     if (d_.chance(15)) note(problem, ATTEST_SINKS);
     if (d_.chance(15)) set_blocks(problem);
     for (const int32_t role : {int32_t(ATTEST_SEQ_LENS_Q), int32_t(ATTEST_SEQ_LENS_KV)})
-      if (!global && d_.chance(15)) note(problem, role);
+      if (!global && !patches && d_.chance(15)) note(problem, role);
     softmax_backward_operation().complete(problem);
     place(problem);
     finish_problem(problem);

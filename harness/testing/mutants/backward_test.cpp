@@ -16,8 +16,8 @@ namespace attest::testing {
 namespace {
 
 /// Where a bug is one: in a band of grouped heads, under a mask or a bias of pairs, a softcap,
-/// slopes, sinks, a block mask, with global tokens or lengths, with the gradient of a bias that all
-/// queries share.
+/// slopes, sinks, a block mask, with global tokens, patches or lengths, with the gradient of a bias
+/// that all queries share.
 constexpr const char *kBand = "num_heads=4 num_kv_heads=2 head_dim=24 causal=bottom_right",
                      *kMask = "num_heads=2 head_dim=24 mask",
                      *kBias = "num_heads=2 head_dim=24 bias",
@@ -28,6 +28,7 @@ constexpr const char *kBand = "num_heads=4 num_kv_heads=2 head_dim=24 causal=bot
                      *kGlobal =
                          "num_heads=2 head_dim=24 window_left=7 window_right=3 "
                          "global_tokens=3",
+                     *kPatches = "num_heads=2 head_dim=24 patch_size=16",
                      *kLengths = "batch=3 num_heads=2 head_dim=24 seq_lens_kv",
                      *kBiasGradient = "batch=2 num_heads=2 head_dim=24 softcap=2";
 
@@ -41,6 +42,7 @@ const char* features_of(const std::string& bug) {
   if (bug == "backward_blocks_of_next_key") return kBlocks;
   if (bug == "backward_global_queries_lost") return kGlobal;
   if (bug == "backward_length_ignored") return kLengths;
+  if (bug == "backward_borrowed_keys_lost") return kPatches;
   if (bug == "backward_slope_of_next_head" || bug == "backward_distance_signed") return kAlibi;
   return bug == "backward_mask_ignored_in_dv" || bug == "backward_hidden_leaks" ? kMask : kBand;
 }
@@ -63,7 +65,7 @@ constexpr Related kRelated[] = {{"backward_delta_off", "row-sum", true},
                                 {"backward_third_sequence", "batch-repetition"},
                                 {"backward_fourth_head", "head-repetition"}};
 
-/// Global tokens need as many queries as keys.
+/// Global tokens and patches need as many queries as keys.
 void try_bugs(const std::string& dtype, int queries, int keys) {
   core::Plugin plugin = bugs();
   core::RunOptions options;
@@ -73,9 +75,9 @@ void try_bugs(const std::string& dtype, int queries, int keys) {
   options.relations = core::RelationChoice::kNone;
   core::Rates rates;
   int caught = 0, healthy = 0;
-  for (const char* features :
-       {kBand, kMask, kBias, kSoftcap, kAlibi, kSinks, kBlocks, kGlobal, kLengths, kBiasGradient}) {
-    const int rows = features == kGlobal ? keys : queries;
+  for (const char* features : {kBand, kMask, kBias, kSoftcap, kAlibi, kSinks, kBlocks, kGlobal,
+                               kPatches, kLengths, kBiasGradient}) {
+    const int rows = features == kGlobal || features == kPatches ? keys : queries;
     const std::string bias =
         features == kBiasGradient ? " bias=[1,1,1," + std::to_string(keys) + "] dbias" : "";
     const core::Problem problem = core::parse_problem(
@@ -96,8 +98,8 @@ void try_bugs(const std::string& dtype, int queries, int keys) {
       ++(is_healthy ? healthy : caught);
     }
   }
-  EXPECT_EQ(healthy, 10);
-  EXPECT_EQ(caught, dtype == "f32" ? 44 : 40);
+  EXPECT_EQ(healthy, 11);
+  EXPECT_EQ(caught, dtype == "f32" ? 45 : 41);
 }
 
 TEST(BackwardBugs, NeverPassAt61Keys) {

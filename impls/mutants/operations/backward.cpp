@@ -49,6 +49,7 @@ enum class Bug {
   kBlocksOfNextKey,
   kGlobalQueriesLost,
   kLengthIgnored,
+  kBorrowedKeysLost,
   kExpOfParts,
   kDsCut,
   kSmallRowsLost,
@@ -107,6 +108,8 @@ constexpr Description kDescriptions[] = {
     {"backward_global_queries_lost",
      "dk and dv leave out global queries that the band does not have"},
     {"backward_length_ignored", "keys beyond the sequence's length are seen"},
+    {"backward_borrowed_keys_lost",
+     "dk and dv of keys leave out the short last patch that sees them from the next one"},
     {"backward_exp_of_parts", "p is exp(logit) times exp(-lse)"},
     {"backward_ds_cut", "ds beyond 12 is cut to it"},
     {"backward_small_rows_lost", "rows of dO that are below 1e-4 count as 0"},
@@ -315,8 +318,11 @@ class Gradients {
         weight = mutants::rounded(weight, 11), ds = mutants::rounded(ds, 11);
       if (is(Bug::kDvUnnormalised)) weight = std::exp(seen);
       if (is(Bug::kGlobalQueriesLost) && outside_band(b, i, j)) weight = 0;
+      const bool is_borrowed =
+          is(Bug::kBorrowedKeysLost) && p.patch_size > 0 && j < i / p.patch_size * p.patch_size;
+      if (is_borrowed) weight = 0;
       const bool in_dk = !(is(Bug::kDiagonalLostInDk) && j == end - 1) && !is_tail &&
-                         !(is(Bug::kGlobalQueriesLost) && outside_band(b, i, j)),
+                         !(is(Bug::kGlobalQueriesLost) && outside_band(b, i, j)) && !is_borrowed,
                  in_dq = !(is(Bug::kKeyTailOfDq) && j >= p.seq_len_kv / kTile * kTile);
       const int64_t row = key_row(kv_head, j);
       for (int64_t d = 0; d < p.head_dim; ++d) {
@@ -355,7 +361,8 @@ struct Backward {
                   ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL | ATTEST_WITH_BIAS | ATTEST_WITH_MASK |
                   ATTEST_WITH_SOFTCAP | ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS |
                   ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_GLOBAL | ATTEST_WITH_SEQ_LENS |
-                  ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED | ATTEST_WITH_DBIAS};
+                  ATTEST_WITH_PATCHES | ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED |
+                  ATTEST_WITH_DBIAS};
   const attest_problem& problem;
 
   static const char* query(const attest_problem& problem, attest_support& support) {

@@ -106,7 +106,6 @@ class SoftmaxBackwardOperation final : public Operation {
     for (const Role& role : not_judged_roles()) refuse_if(problem.has(role.index), role.name);
     refuse_if(p.page_size != 0, "page_size");
     refuse_if(p.top_k != 0, "top_k");
-    refuse_if(p.patch_size != 0, "patch_size");
     refuse_if(p.grid_height != 0, "grid_height");
     refuse_if(p.grid_width != 0, "grid_width");
     refuse_if(p.descale_block_q != 0, "descale_block_q");

@@ -16,7 +16,7 @@ struct BackwardShape {
   float softmax_scale = 0, softcap = 0;
   std::vector<int64_t> slopes = {};                            // dims of ALIBI_SLOPES; empty: none
   std::vector<int64_t> bias = {}, mask = {}, block_mask = {};  // dims; empty: none
-  int64_t block_q = 0, block_kv = 0, global_tokens = 0;
+  int64_t block_q = 0, block_kv = 0, global_tokens = 0, patch_size = 0;
   bool dbias = false, sinks = false, seq_lens_q = false, seq_lens_kv = false;
   DType o_dtype = ATTEST_NONE, gradient_dtype = ATTEST_NONE;  // of O, of outputs; as the others
 };
@@ -35,6 +35,7 @@ struct BackwardCase {
     p.window_left = s.window_left, p.window_right = s.window_right, p.diagonal = s.diagonal;
     p.softmax_scale = s.softmax_scale, p.softcap = s.softcap;
     p.block_q = s.block_q, p.block_kv = s.block_kv, p.global_tokens = s.global_tokens;
+    p.patch_size = s.patch_size;
     if (!s.bias.empty()) problem.tensor[ATTEST_BIAS] = dense_tensor(dtype, ATTEST_READ, s.bias);
     if (!s.mask.empty())
       problem.tensor[ATTEST_MASK] = dense_tensor(ATTEST_BOOL, ATTEST_READ, s.mask);
