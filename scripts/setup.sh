@@ -51,6 +51,8 @@ chromium            chromium                   all    opens the page of a report
 chromium-driver     chromedriver               all    drives it
 python3-yaml        ../lib/python3/dist-packages/yaml/__init__.py  all  reads CI recipes
 python3-selenium    ../lib/python3/dist-packages/selenium/__init__.py  all  drives the driver
+clang-19            clang++-19                 all    compiles the build with ASan, in less time
+libclang-rt-19-dev  ../lib/llvm-19/lib/clang/19/include/sanitizer/asan_interface.h  all  its ASan
 clang-format-19     clang-format-19            all    checks the form of the sources
 clang-tidy-19       clang-tidy-19              all    finds mistakes in them
 groff-base          groff                      all    checks the manual pages

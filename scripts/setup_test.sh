@@ -18,8 +18,8 @@ new_machine() {
   for tool in bash sed cat mktemp rm tail env true dirname paste sort head ln; do
     ln -s "$(type -P $tool)" "$machine/bin/$tool"
   done
-  for tool in g++ cmake ninja pkg-config git ccache clang-format-19 clang-tidy-19 groff zsh fish \
-    chromium chromedriver duk aarch64-linux-gnu-g++{,-11} qemu-aarch64; do
+  for tool in g++ cmake ninja pkg-config git ccache clang++-19 clang-format-19 clang-tidy-19 groff \
+    zsh fish chromium chromedriver duk aarch64-linux-gnu-g++{,-11} qemu-aarch64; do
     stand_in $tool :
   done
   for header in benchmark/benchmark.h nlohmann/json.hpp CLI/CLI.hpp fmt/core.h eigen3/Eigen/Core \
@@ -28,7 +28,7 @@ new_machine() {
     ../share/benchmark/compare.py ../lib/python3/dist-packages/scipy/version.py \
     ../lib/python3/dist-packages/selenium/__init__.py \
     ../lib/python3/dist-packages/yaml/__init__.py \
-    ../lib/llvm-19/lib/clang/19/include/omp.h; do
+    ../lib/llvm-19/lib/clang/19/include/{omp,sanitizer/asan_interface}.h; do
     mkdir -p "$(dirname "$machine/include/$header")"
     : >"$machine/include/$header"
   done

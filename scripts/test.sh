@@ -18,6 +18,13 @@ if [[ ${1:-} == --all ]]; then
   setup=--all
 fi
 
+# Whether clang 19 is there with its sanitizers and OpenMP. It compiles the build with ASan in some
+# seven tenths of g++'s time, and its sanitizers find more.
+clang_sanitizes() {
+  clang++-19 -fsanitize=address,undefined -fopenmp -x c++ - -o build/clang_sanitizes 2>/dev/null \
+    <<<'int main() {}'
+}
+
 started=$SECONDS
 bash scripts/setup.sh "$setup" || exit 4
 bash scripts/charts.sh || echo "test.sh: goes on without charts in pages" >&2
@@ -33,7 +40,13 @@ mkdir -p build
 set_up=$SECONDS
 for configuration in "${configurations[@]}"; do
   log=build/$configuration.configure.log
-  cmake --preset "$configuration" >"$log" 2>&1 || { tail -n 40 "$log" >&2; exit 4; }
+  # A folder keeps the compiler that it has.
+  compiler=()
+  if [[ $configuration == asan ]] && clang_sanitizes; then
+    compiler=(CC=clang-19 CXX=clang++-19)
+  fi
+  env "${compiler[@]}" cmake --preset "$configuration" >"$log" 2>&1 ||
+    { tail -n 40 "$log" >&2; exit 4; }
   bash scripts/build.sh "build/$configuration/build.log" \
     cmake --build --preset "$configuration" --parallel "$(nproc)" || exit 4
 done
@@ -45,6 +58,8 @@ built=$SECONDS
   for configuration in "${configurations[@]}"; do echo "subdirs($configuration)"; done
 } >build/CTestTestfile.cmake
 status=0
+# clang's ASan finds the lines of a failure by addr2line, if it is told to.
+export ASAN_OPTIONS=external_symbolizer_path=$(type -P addr2line)${ASAN_OPTIONS:+:$ASAN_OPTIONS}
 ctest --test-dir build --output-on-failure --parallel 2 "${chosen[@]}" "$@" || status=$?
 echo "set-up $((set_up - started)) s, build $((built - set_up)) s, tests $((SECONDS - built)) s"
 exit $status
