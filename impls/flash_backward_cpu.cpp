@@ -33,7 +33,8 @@ struct FlashBackwardCpu {
                   ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL | ATTEST_WITH_BIAS | ATTEST_WITH_MASK |
                   ATTEST_WITH_SOFTCAP | ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS |
                   ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_GLOBAL | ATTEST_WITH_SEQ_LENS |
-                  ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED | ATTEST_WITH_DBIAS};
+                  ATTEST_WITH_PATCHES | ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED |
+                  ATTEST_WITH_DBIAS};
   // Parts of the keys are made smaller until there are so many tasks. They follow from the sizes
   // alone.
   static constexpr int64_t kLeastTasks = 32;
@@ -51,6 +52,7 @@ struct FlashBackwardCpu {
     Bias bias;
     int64_t group;                  // query heads of a key head
     int64_t block, blocks;          // queries of a block, blocks of a query head
+    int64_t patch, patch_blocks;    // queries of a patch, or all; blocks of a patch
     int64_t part, parts, kv_heads;  // keys of a part, parts of a key head, key heads in all
     int64_t tile_keys;
     int64_t block_floats;
@@ -82,7 +84,9 @@ struct FlashBackwardCpu {
     Plan work;
     work.group = p.num_heads / p.num_kv_heads;
     work.block = tiling.queries;
-    work.blocks = ceil_div(p.seq_len_q, work.block);
+    work.patch = p.patch_size > 0 ? std::min(p.patch_size, p.seq_len_q) : p.seq_len_q;
+    work.patch_blocks = ceil_div(work.patch, work.block);
+    work.blocks = ceil_div(p.seq_len_q, work.patch) * work.patch_blocks;
     work.tile_keys = tiling.tile_keys;
     work.kv_heads = p.batch * p.num_kv_heads;
     const int64_t fair = ceil_div(p.seq_len_kv * work.kv_heads, kLeastTasks);
@@ -156,6 +160,7 @@ struct FlashBackwardCpu {
     static_cast<impls::Slice&>(s) = impls::softmax_slice(problem, data, b, h, lengths);
     s.queries = lengths.q;
     s.keys = lengths.kv;
+    s.limits = {0, s.keys};
     s.d_o = at(ATTEST_DO, h);
     s.dq = at(ATTEST_DQ, h);
     s.dk = at(ATTEST_DK, kv_head);
@@ -200,12 +205,27 @@ struct FlashBackwardCpu {
           scratches(static_cast<char*>(workspace) + work.scratch_at) {}
 
     const attest_softmax_params& p() const { return impls::softmax_params(of.problem); }
-    /// Block or part n of `size` rows, as far as it lies within the first `count` rows.
+    /// Part n of `size` rows, as far as it lies within the first `count` rows.
     static Range rows(int64_t n, int64_t size, int64_t count) {
       return {n * size, std::clamp(count, n * size, (n + 1) * size)};
     }
-    /// The queries of a block that count.
-    Range block(const BackwardSlice& s, int64_t n) const { return rows(n, work.block, s.queries); }
+    /// Block n of a query head, as far as it lies within the first `count` queries. No block has
+    /// queries of two patches.
+    Range block(int64_t n, int64_t count) const {
+      const int64_t patch = n / work.patch_blocks * work.patch,
+                    begin = patch + n % work.patch_blocks * work.block,
+                    end = std::min(begin + work.block, patch + work.patch);
+      return {std::min(begin, end), std::clamp(count, std::min(begin, end), end)};
+    }
+    /// One query head for the queries of block n: with the keys of their patch. A short last patch
+    /// sees as many keys as a whole one, if there are so many.
+    BackwardSlice slice_of_block(int64_t b, int64_t h, int64_t n) const {
+      BackwardSlice s = of.slice(data, b, h);
+      if (p().patch_size == 0) return s;
+      const int64_t end = std::min((n / work.patch_blocks + 1) * p().patch_size, s.keys);
+      s.limits = {std::max<int64_t>(0, end - p().patch_size), end};
+      return s;
+    }
     /// The parts that some query of a block sees: those of the global tokens, and those of its
     /// window behind them.
     struct Parts {
@@ -223,7 +243,8 @@ struct FlashBackwardCpu {
       Parts seen;
       if (queries.begin >= queries.end) return seen;
       seen.global = ceil_div(std::min(s.global_tokens, s.keys), work.part);
-      const Range all{std::min(seen.global * work.part, s.keys), s.keys},
+      const Range all{std::max(s.limits.begin, std::min(seen.global * work.part, s.keys)),
+                      s.limits.end},
           keys = queries.begin < s.global_tokens
                      ? all
                      : impls::window_keys(s, queries.begin, queries.end - 1, all);
@@ -243,10 +264,11 @@ struct FlashBackwardCpu {
     /// Of block n, counted through all heads: delta, and dq = 0 where no key is seen.
     void prepare(int64_t n) const {
       const int64_t head = n / work.blocks;
-      const BackwardSlice s = of.slice(data, head / p().num_heads, head % p().num_heads);
-      const Range queries = block(s, n % work.blocks);
+      const int64_t of_head = n % work.blocks;
+      const BackwardSlice s = slice_of_block(head / p().num_heads, head % p().num_heads, of_head);
+      const Range queries = block(of_head, s.queries);
       new (turns + n) Turn(0);
-      Range hidden = rows(n % work.blocks, work.block, p().seq_len_q);
+      Range hidden = block(of_head, p().seq_len_q);
       if (parts(s, queries).count() > 0) {
         kernel.write_delta(s, queries, delta + head * p().seq_len_q);
         hidden.begin = queries.end;
@@ -264,7 +286,7 @@ struct FlashBackwardCpu {
       float* const sum = sums + n * work.block_floats;
       kernel.join_queries(s, mine == 0, sum, scratch);
       if (mine == seen.count() - 1)
-        kernel.write_queries(s, block(s, n % work.blocks), sum, scratch);
+        kernel.write_queries(s, block(n % work.blocks, s.queries), sum, scratch);
       pass_on(turn);
     }
 
@@ -278,8 +300,7 @@ struct FlashBackwardCpu {
                     mine =
                         (bias.over_sequences ? b : 0) * (bias.over_heads ? p().num_kv_heads : 1) +
                         (bias.over_heads ? h / work.group : 0);
-      const Range queries = rows(n, work.block, p().seq_len_q),
-                  keys = rows(part, work.part, p().seq_len_kv);
+      const Range queries = block(n, p().seq_len_q), keys = rows(part, work.part, p().seq_len_kv);
       if (bias.over_queries) {
         float* const of_keys = bias_sums + (row * bias.adders + mine) * p().seq_len_kv + keys.begin;
         return kernel.join_bias_row(s, queries, keys, n == 0, of_keys, scratch);
@@ -320,9 +341,9 @@ struct FlashBackwardCpu {
       const int64_t last = first + work.group - 1;
       for (int64_t n = 0; n < work.blocks; ++n)
         for (int64_t h = first; h <= last; ++h) {
-          const BackwardSlice s = of.slice(data, b, h);
+          const BackwardSlice s = slice_of_block(b, h, n);
           const int64_t head = b * p().num_heads + h;
-          const Range queries = block(s, n);
+          const Range queries = block(n, s.queries);
           const Parts seen = parts(s, queries);
           const bool each = work.bias.is_there && !work.bias.over_heads;
           if (each || (work.bias.is_there && h == first)) kernel.clear_bias(s, scratch);

@@ -32,6 +32,12 @@ Trial make_trial(uint64_t seed, bool finite) {
   }
   const bool has_gap = seed == 11;  // between global tokens and the window, in a block and in parts
   if (has_gap) p.seq_len_q = p.seq_len_kv = 200;
+  const bool has_patches = seed % 6 == 4;  // of several blocks and of less than one
+  if (has_patches) {
+    t.features |= ATTEST_WITH_PATCHES;
+    p.seq_len_kv = p.seq_len_q;
+    p.patch_size = r.upto(r.chance(50) ? p.seq_len_q + 3 : 20);
+  }
   if (r.chance(60)) trial::set_band(t, r);
   if (has_gap) {
     t.features |= ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW;
@@ -85,7 +91,7 @@ Trial make_trial(uint64_t seed, bool finite) {
       blocks.set(n, more.chance(60));
   }
   for (const int role : {ATTEST_SEQ_LENS_Q, ATTEST_SEQ_LENS_KV}) {
-    if (!more.chance(30)) continue;
+    if (!more.chance(30) || has_patches) continue;
     t.features |= ATTEST_WITH_SEQ_LENS;
     Tensor& lengths = t.tensor[role] = trial::make(ATTEST_I32, {p.batch});
     const int64_t longest = role == ATTEST_SEQ_LENS_Q ? p.seq_len_q : p.seq_len_kv;
@@ -102,7 +108,7 @@ Trial make_trial(uint64_t seed, bool finite) {
           trial::make(dtype, {dim[0], dim[1], dim[2], dim[3]}, strided ? more.upto(5) : 0);
     }
   }
-  if (more.chance(25) || has_gap) {
+  if ((more.chance(25) && !has_patches) || has_gap) {
     t.features |= ATTEST_WITH_GLOBAL;
     p.global_tokens = has_gap ? 5 : more.upto(std::min(p.seq_len_q, p.seq_len_kv));
   }

@@ -359,7 +359,8 @@ void add_queries(const BackwardSlice& s, Range queries, Range keys, const float*
   const BackwardScratch m = scratch_of(s, memory);
   const Part part = *m.part;
   Groups groups(queries);
-  for (Block& b : groups.group) b.keys = visible_keys(s, b.first, b.first + b.count - 1, keys);
+  const Range within{std::max(keys.begin, s.limits.begin), std::min(keys.end, s.limits.end)};
+  for (Block& b : groups.group) b.keys = visible_keys(s, b.first, b.first + b.count - 1, within);
   const int64_t width = pitch(s.head_dim), width_v = pitch(s.head_dim_v),
                 rows = queries.end - queries.begin;
   load_rows(static_cast<const T*>(s.q), s.q_stride, s.head_dim, groups, m.q, m.q_turned);
@@ -372,8 +373,8 @@ void add_queries(const BackwardSlice& s, Range queries, Range keys, const float*
   std::memset(m.dq, 0, static_cast<size_t>(kQueries * width) * 4);
   const bool always = always_edited(s);
   int finite = part.all_finite ? -1 : 0;  // whether K, Q and dO are; -1: Q and dO are not known yet
-  for (int64_t at = keys.begin; at < keys.end; at += kTileKeys) {
-    const Range tile{at, std::min(at + kTileKeys, keys.end)};
+  for (int64_t at = within.begin; at < within.end; at += kTileKeys) {
+    const Range tile{at, std::min(at + kTileKeys, within.end)};
     const int64_t first_key = at - keys.begin;
     const Rows k{part.k.data + first_key * part.k.stride, part.k.stride},
         v{part.v.data + first_key * part.v.stride, part.v.stride};
