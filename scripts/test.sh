@@ -18,8 +18,8 @@ if [[ ${1:-} == --all ]]; then
   setup=--all
 fi
 
-# Whether clang 19 is there with its sanitizers and OpenMP. It compiles the build with ASan in some
-# seven tenths of g++'s time, and its sanitizers find more.
+# Whether clang 19 is installed with its sanitizers and OpenMP. It compiles the build with ASan in
+# some seven tenths of g++'s time, and its sanitizers find more.
 clang_sanitizes() {
   clang++-19 -fsanitize=address,undefined -fopenmp -x c++ - -o build/clang_sanitizes 2>/dev/null \
     <<<'int main() {}'
@@ -40,7 +40,7 @@ mkdir -p build
 set_up=$SECONDS
 for configuration in "${configurations[@]}"; do
   log=build/$configuration.configure.log
-  # A folder keeps the compiler that it has.
+  # A build folder that is configured already keeps its compiler.
   compiler=()
   if [[ $configuration == asan ]] && clang_sanitizes; then
     compiler=(CC=clang-19 CXX=clang++-19)
@@ -58,7 +58,7 @@ built=$SECONDS
   for configuration in "${configurations[@]}"; do echo "subdirs($configuration)"; done
 } >build/CTestTestfile.cmake
 status=0
-# clang's ASan finds the lines of a failure by addr2line, if it is told to.
+# clang's ASan names the lines of a failure only if it is told where addr2line is.
 export ASAN_OPTIONS=external_symbolizer_path=$(type -P addr2line)${ASAN_OPTIONS:+:$ASAN_OPTIONS}
 ctest --test-dir build --output-on-failure --parallel 2 "${chosen[@]}" "$@" || status=$?
 echo "set-up $((set_up - started)) s, build $((built - set_up)) s, tests $((SECONDS - built)) s"
