@@ -8,8 +8,9 @@
 
 namespace attest::core {
 
-/// A hash of the bytes of a file. The file is read once as long as its size and its time of change
-/// stay: every fresh process of a plugin asks again.
+/// A hash of the bytes of a file; of a file that cannot be read, that of no bytes. It is kept as
+/// long as the file's size and time of change stay, because every fresh process of a plugin asks
+/// for it.
 uint64_t hash_file(const std::filesystem::path& path);
 
 /// One hash of every file that the process has mapped to be executed: its program, its libraries,

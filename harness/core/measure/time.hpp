@@ -25,7 +25,7 @@ struct TimingRequest {
   double slow_ns = 1e9;
   bool cold = true;                     // take cold samples too
   uint64_t last_level_cache_bytes = 0;  // 0: ask the system
-  FlushFile flush_file{};               // which the first cold samples read
+  FlushFile flush_file{};               // of the first request; later ones take the same buffer
 };
 
 struct Timing {

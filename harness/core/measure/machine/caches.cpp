@@ -26,10 +26,14 @@ namespace {
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr uint64_t kUnknownCache = uint64_t{32} << 20;
 
-size_t walk_bytes(uint64_t cache_bytes, size_t cpus) {
-  const auto whole = std::clamp<uint64_t>(2 * cache_bytes, 4u << 20, 512u << 20);
-  return std::max<size_t>(whole, cpus * kHugePage);  // each at least one page
+// Of all CPUs together. `cache_bytes` 0: ask the system.
+size_t walk_bytes(uint64_t cache_bytes, const std::vector<int>& cpus) {
+  const uint64_t cache = cache_bytes ? cache_bytes : last_level_cache_bytes(cpus);
+  const auto whole = std::clamp<uint64_t>(2 * cache, 4u << 20, 512u << 20);
+  return std::max<size_t>(whole, cpus.size() * kHugePage);  // each at least one page
 }
+
+size_t whole_huge_pages(size_t bytes) { return (bytes + kHugePage - 1) / kHugePage * kHugePage; }
 
 // 0: no such file.
 size_t file_bytes(FlushFile file) {
@@ -40,14 +44,18 @@ size_t file_bytes(FlushFile file) {
 // One CPU's, in whole cache lines.
 size_t share_of(size_t bytes, size_t cpus) { return bytes / cpus / 64 * 64; }
 
-// Writes, each CPU its share: else every page would be the kernel's one page of zeros, and stay in
-// the cache. Without CPUs this thread writes all.
+// Each CPU writes its share; without CPUs this thread writes all. A page that nobody has written is
+// the kernel's one page of zeros, which would stay in the cache.
 void touch_shares(std::byte* data, size_t bytes, const std::vector<int>& cpus) {
   if (cpus.empty()) std::memset(data, 1, bytes);
   on_every_cpu(cpus, [&](size_t i) {
     const size_t share = share_of(bytes, cpus.size());
     std::memset(data + i * share, 1, i + 1 < cpus.size() ? share : bytes - i * share);
   });
+}
+
+PageBuffer buffer_of(size_t bytes, const std::vector<int>& cpus, FlushFile file) {
+  return file_bytes(file) >= bytes ? PageBuffer(file) : PageBuffer(bytes, cpus);
 }
 
 void walk(const std::byte* from, size_t bytes) {
@@ -101,7 +109,7 @@ uint64_t last_level_cache_bytes(const std::vector<int>& cpus, const std::filesys
 }
 
 PageBuffer::PageBuffer(size_t bytes, const std::vector<int>& cpus)
-    : bytes_((bytes + kHugePage - 1) / kHugePage * kHugePage) {
+    : bytes_(whole_huge_pages(bytes)) {
   base_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (base_ == MAP_FAILED)
     throw Error(fmt::format("out of memory: {} MiB for a measurement", bytes_ >> 20));
@@ -115,25 +123,13 @@ PageBuffer::PageBuffer(FlushFile file) : bytes_(file_bytes(file)) {
   base_ = mmap(nullptr, bytes_, PROT_READ, MAP_SHARED, file.descriptor, 0);
   if (base_ == MAP_FAILED)
     throw Error(fmt::format("cannot map {} MiB for a measurement", bytes_ >> 20));
-  madvise(base_, bytes_, MADV_POPULATE_READ);  // else the first walk does it
+  madvise(base_, bytes_, MADV_POPULATE_READ);  // if it is refused, the first walk does it
 }
 
 PageBuffer::~PageBuffer() { munmap(base_, bytes_); }
 
-namespace {
-
-PageBuffer buffer_of(size_t bytes, const std::vector<int>& cpus, FlushFile file) {
-  return file_bytes(file) >= bytes ? PageBuffer(file) : PageBuffer(bytes, cpus);
-}
-
-size_t walk_bytes_of(const std::vector<int>& cpus, uint64_t cache_bytes = 0) {
-  return walk_bytes(cache_bytes ? cache_bytes : last_level_cache_bytes(cpus), cpus.size());
-}
-
-}  // namespace
-
 CacheFlusher::CacheFlusher(uint64_t cache_bytes, FlushFile file)
-    : cpus_(allowed_cpus()), buffer_(buffer_of(walk_bytes_of(cpus_, cache_bytes), cpus_, file)) {}
+    : cpus_(allowed_cpus()), buffer_(buffer_of(walk_bytes(cache_bytes, cpus_), cpus_, file)) {}
 
 void CacheFlusher::flush() {
   // An idle OpenMP pool of the implementation's is left alone.
@@ -143,7 +139,7 @@ void CacheFlusher::flush() {
 
 FlushFile make_flush_file() {
   const std::vector<int> cpus = allowed_cpus();
-  const size_t bytes = (walk_bytes_of(cpus) + kHugePage - 1) / kHugePage * kHugePage;
+  const size_t bytes = whole_huge_pages(walk_bytes(0, cpus));
   const FlushFile file{memfd_create("attest-flush", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
   if (file.descriptor < 0) return {};
   void* const base =

@@ -29,8 +29,8 @@ uint64_t last_level_cache_bytes(const std::vector<int>& cpus,
 /// "32K", "1M", "260096K" in bytes; 0 if malformed.
 uint64_t parse_size(const std::string& text);
 
-/// A file without a name that has the pages of a CacheFlusher's buffer, for processes that share
-/// them: getting new pages takes longer than many flushes.
+/// A file without a name whose pages are the buffer of a CacheFlusher in each process that maps it.
+/// To get new pages takes longer than many flushes.
 struct FlushFile {
   int descriptor = -1;  // below 0: none
 };
@@ -43,7 +43,7 @@ FlushFile make_flush_file();
 class PageBuffer {
  public:
   explicit PageBuffer(size_t bytes);
-  /// The memory of a flush file, readable alone; several processes may have the same.
+  /// Maps a flush file, which other processes may map too. Its memory can only be read.
   explicit PageBuffer(FlushFile file);
   /// Each CPU touches a share, in their order: a machine with several memories then gives it memory
   /// that is near, and new pages, which may take milliseconds each, come to all CPUs at once.
@@ -66,7 +66,7 @@ class PageBuffer {
 class CacheFlusher {
  public:
   /// `cache_bytes`: size of the last-level cache; 0: ask the system. The buffer is 4 MiB to 512
-  /// MiB. `file`: the buffer, unless it is too small.
+  /// MiB. `file` is the buffer unless it is too small.
   explicit CacheFlusher(uint64_t cache_bytes = 0, FlushFile file = {});
   void flush();
 
