@@ -32,8 +32,7 @@ struct PlantedBug {
 constexpr uint64_t kFloats =
     ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16);
 
-/// All of an implementation of softmax but run. kBugs describes the bugs in the order of their
-/// numbers.
+/// An implementation of softmax with one bug, without its run(). kBugs[n] describes bug number n.
 template <auto kPlanted, const auto& kBugs, auto& kDoesSomething, uint64_t kFeatures,
           uint64_t kDtypes = kFloats>
 struct Planted {

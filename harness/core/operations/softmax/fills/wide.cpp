@@ -98,16 +98,17 @@ void fill_common_channels(const Geometry& geometry, const Tensor& k) {
   }
 }
 
-// Rows whose biases are all far below what f16 holds, even after the largest of the scores above
-// was added. bf16 holds the first two numbers.
+// Far rows have biases that are all below what f16 holds, even after the largest of the scores
+// above was added, or so far below 0 that float32 loses the scores. bf16 holds the two numbers
+// below f16.
 enum class Far { kNot, kBelowF16, kBelowScores };
-constexpr double kBelowF16[] = {-131072, -132096}, kBelowScores = -1e8;
+constexpr double kBiasesBelowF16[] = {-131072, -132096}, kBiasBelowScores = -1e8;
 constexpr int64_t kFarPeriod = 16, kFarPeriodOfFew = 8, kFewFarRows = 32;
 constexpr double kValuesFrom = 1, kValuesSpan = 1.0 / 16;
-constexpr size_t kFarRowsJudged = 8;  // of a head of which few rows are
+constexpr size_t kFarRowsJudged = 8;  // of a sequence and head, if not all rows are judged
 
 bool has_far_rows(const Tensor& bias) {
-  return bias && bias.spec.dim[2] > 1 && largest_finite(bias.spec.dtype) > -kBelowScores;
+  return bias && bias.spec.dim[2] > 1 && largest_finite(bias.spec.dtype) > -kBiasBelowScores;
 }
 
 Far far_kind(int64_t token, int64_t rows) {
@@ -127,12 +128,13 @@ void write_far_rows(const Tensor& bias) {
     for (int64_t j = 0; j < spec.dim[3]; ++j) {
       const int64_t at = first + j * spec.stride[3];
       if (load(bias.data, spec.dtype, at) == kHidden) continue;
-      store(bias.data, spec.dtype, at, kind == Far::kBelowF16 ? kBelowF16[j % 2] : kBelowScores);
+      store(bias.data, spec.dtype, at,
+            kind == Far::kBelowF16 ? kBiasesBelowF16[j % 2] : kBiasBelowScores);
     }
   }
 }
 
-// Of keys that some query may see.
+// In channel 0, of all keys that sequences have.
 void write_values_around_one(const Geometry& geometry, uint64_t seed, const Tensor& v) {
   const TensorSpec& spec = v.spec;
   for (int64_t b = 0; b < geometry.batch(); ++b)
@@ -147,7 +149,7 @@ void write_values_around_one(const Geometry& geometry, uint64_t seed, const Tens
     }
 }
 
-// Positions of far rows of sequence b, evenly spread.
+// Positions of some far rows of sequence b, evenly spread.
 std::vector<int64_t> far_places(const Geometry& geometry, int64_t rows, int64_t b) {
   std::vector<int64_t> all, some;
   for (int64_t i = 0; i < geometry.length_q(b); ++i)

@@ -23,7 +23,7 @@ namespace {
 constexpr int64_t kPassBytes = int64_t(27) << 20;  // of all threads together
 constexpr size_t kKeptSigmas = size_t(2) << 20;    // doubles kept for arithmetics asked for before
 constexpr size_t kJudgedRows = 4096;
-// The logits of all other rows are nearer to 0 in each fill.
+// In "wide", the rows whose biases are -1e8 have all logits below -1e6, and no other row has.
 constexpr double kScoresReach = 1e6;
 
 struct Sigmas {
@@ -77,13 +77,15 @@ class SoftmaxGolden final : public Golden {
       for (end = begin + 1; end < std::min(rows_.size(), begin + kJudgedRows) &&
                             known == Known::kValue && known_of(end, declared) == known;)
         ++end;
-      known == Known::kValue ? expect_values(begin, end, *sigmas, sink)
-                             : expect_bounds(begin, known, declared, *sigmas, sink);
+      if (known == Known::kValue)
+        expect_values(begin, end, *sigmas, sink);
+      else
+        expect_bounds(begin, known, declared, *sigmas, sink);
     }
     if (plan_.all)
-      bounds_.sweep_empty(geometry_, SoftmaxArithmetic::of(arithmetic), sink);
+      bounds_.sweep_empty(geometry_, declared, sink);
     else
-      bounds_.sweep(geometry_, SoftmaxArithmetic::of(arithmetic), sink);
+      bounds_.sweep(geometry_, declared, sink);
   }
 
   int64_t distinct_rows() const override { return distinct_; }
@@ -113,9 +115,10 @@ class SoftmaxGolden final : public Golden {
   }
 
  private:
-  // What the declared arithmetic leaves of a row: its value; or only that it is an average, because
-  // all logits are so far below 0 that scores are lost; or nothing, because all logits, times
-  // log2(e), are below what it holds. Kernels that compute in base 2 take those for hidden.
+  // What the declared arithmetic leaves of a row. kAverage: all logits are so far below 0 that
+  // scores are lost beside them, so that O is some average of values. kNothing: all logits, times
+  // log2(e), are below what it holds, and kernels that compute in base 2 take them for hidden; or
+  // the weights follow from an LSE that is so far below 0 that they have any sum.
   enum class Known { kValue, kAverage, kNothing };
   Known known_of(size_t r, const SoftmaxArithmetic& declared) const {
     const RowScores& row = scores_[r];
@@ -149,6 +152,7 @@ class SoftmaxGolden final : public Golden {
             .value = lse_.data() + begin,
             .sigma = sigmas.lse.data() + begin});
   }
+  // One row, of which the value is not known.
   void expect_bounds(size_t r, Known known, const SoftmaxArithmetic& declared, const Sigmas& sigmas,
                      const Sink& sink) const {
     ValueBounds::Bounds bounds =

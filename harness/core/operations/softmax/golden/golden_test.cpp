@@ -251,15 +251,15 @@ TEST(SoftmaxGolden, FarBiasesLeaveWhatTheArithmeticHolds) {
     EXPECT_EQ(f32.exact[0].size() < size_t(2 * rows - 6), rows > 1000) << "a sample";
     int64_t below_f16 = 0, below_scores = 0;
     for (const auto& [row, lse] : f32.exact[1]) {
-      const double bias = lse.value[0];
-      if (bias > -65504) {
+      const double value = lse.value[0];  // near the biases of the row
+      if (value > -65504) {
         EXPECT_TRUE(f16.exact[0].contains(row) && by_lse.exact[0].contains(row));
         continue;
       }
       EXPECT_TRUE(std::isnan(f16.swept[0].at(row).low[0]) &&
                   std::isnan(f16.swept[1].at(row).low[0]));
       EXPECT_FALSE(f16.exact[0].contains(row) || f16.exact[1].contains(row));
-      if (bias > -1e6) {
+      if (value > -1e6) {
         ++below_f16;
         EXPECT_TRUE(f32.exact[0].contains(row));
         continue;
