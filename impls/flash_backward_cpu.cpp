@@ -215,10 +215,10 @@ struct FlashBackwardCpu {
       const int64_t patch = n / work.patch_blocks * work.patch,
                     begin = patch + n % work.patch_blocks * work.block,
                     end = std::min(begin + work.block, patch + work.patch);
-      return {std::min(begin, end), std::clamp(count, std::min(begin, end), end)};
+      return {begin, std::clamp(count, begin, end)};
     }
-    /// One query head for the queries of block n: with the keys of their patch. A short last patch
-    /// sees as many keys as a whole one, if there are so many.
+    /// Query head h of sequence b; its limits are the keys of the patch of block n. A short last
+    /// patch sees as many keys as a whole one, if there are so many.
     BackwardSlice slice_of_block(int64_t b, int64_t h, int64_t n) const {
       BackwardSlice s = of.slice(data, b, h);
       if (p().patch_size == 0) return s;

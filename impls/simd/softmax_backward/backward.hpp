@@ -22,7 +22,7 @@ struct BackwardSlice : Slice {
   void *dq = nullptr, *dk = nullptr, *dv = nullptr;
   int64_t do_stride = 0, dq_stride = 0, dk_stride = 0, dv_stride = 0;
   int64_t queries = 0, keys = 0;  // rows that count
-  Range limits{0, 0};             // of the keys that the queries of a call may see
+  Range limits{0, 0};             // the keys that the queries of a call may see, at most
   void* d_bias = nullptr;         // of this (batch, head); its keys are contiguous
   int64_t d_bias_stride = 0;      // from query to query
 };
