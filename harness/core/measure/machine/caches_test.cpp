@@ -9,9 +9,11 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "core/measure/machine/files.hpp"
 #include "core/measure/pointer_chase.hpp"
 #include "core/measure/testing/fake_root.hpp"
 #include "core/statistics/statistics.hpp"
@@ -86,6 +88,22 @@ TEST(Caches, AFlushFileHasItsPagesAndKeepsThem) {
             MAP_FAILED);
   EXPECT_NE(ftruncate(file.descriptor, 4096), 0);
   EXPECT_EQ(PageBuffer(file).size(), size_t(facts.st_size));
+  close(file.descriptor);
+}
+
+// A flusher with pages of its own would empty the caches as well.
+TEST(Caches, AFlusherReadsTheFlushFile) {
+  const auto is_mapped = [] {
+    return read_text("/proc/self/maps").find("memfd:attest-flush") != std::string::npos;
+  };
+  const FlushFile file = make_flush_file();
+  ASSERT_GE(file.descriptor, 0);
+  EXPECT_FALSE(is_mapped()) << "by make_flush_file";
+  {
+    const CacheFlusher flusher(0, file);
+    EXPECT_TRUE(is_mapped());
+  }
+  EXPECT_FALSE(is_mapped());
   close(file.descriptor);
 }
 
