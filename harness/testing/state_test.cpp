@@ -32,6 +32,10 @@ constexpr const char *
    *kPages =
        "softmax batch=2 seq_len_q=5 seq_len_kv=61 head_dim=16 page_size=16 page_table "
        "seq_lens_kv",
+   // Its page table is the same for two seeds, by chance, as long as the length is.
+       *kSamePages =
+           "softmax dtype=bf16 seq_len_q=1 seq_len_kv=576 head_dim=32 head_dim_v=1 "
+           "diagonal_offset=18 page_size=256 lse seq_lens_kv page_table",
    *kOrder = "softmax seq_len_q=61 head_dim=16 order window_right=0",
    *kChunk = "softmax seq_len_q=20 seq_len_kv=61 head_dim=16 window_right=0",
    *kPatches = "softmax seq_len_q=61 head_dim=16 patch_size=16",
@@ -345,6 +349,7 @@ TEST_F(State, EveryTensorChanges) {
       {kLengths, "q; k; v; seq_lens_q; seq_lens_kv"},
       {kPackedMore, "q; k; v; cu_seqlens_q; cu_seqlens_kv"},
       {kPages, "q; k; v; page_table; seq_lens_kv, page_table"},
+      {kSamePages, "q; k; v; seq_lens_kv, page_table"},
       {kOrder, "q; k; v; order"},
       {kRelative, "q; k; v; rel_bias"},
       {kLinear, "q; k; v; mask; query_mask"}};

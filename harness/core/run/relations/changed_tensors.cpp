@@ -62,8 +62,8 @@ void ChangedTensors::add_lengths(const std::vector<int32_t>& lengths, bool other
   for (const int32_t role : together) add({role}, *other_lengths_);
 }
 
-// Lengths are the integers that another seed leaves as they are. An order and pages follow from
-// lengths.
+// Lengths are the integers of rank 1. An order and pages follow from lengths, even where another
+// seed happens to give the same.
 void ChangedTensors::prepare() {
   if (base_) return;
   const Stopwatch watch(inputs_s_);
@@ -79,12 +79,11 @@ void ChangedTensors::prepare() {
   for (const Role& role : problem_.operation->roles()) {
     if (!is_input(problem_, role) || problem_.operation->follows(role.index)) continue;
     const bool is_integer = role.dtype == ATTEST_I32;
-    if (differs(role.index, *same_lengths_)) {
-      add({role.index}, *same_lengths_);
-      others_follow |= is_integer;
-    } else if (is_integer) {
+    if (differs(role.index, *same_lengths_)) add({role.index}, *same_lengths_);
+    if (is_integer && problem_.tensor[size_t(role.index)].rank > 1)
+      others_follow = true;
+    else if (is_integer)
       lengths.push_back(role.index);
-    }
   }
   if (lengths.empty()) return;
   other_lengths_ =
