@@ -1,7 +1,13 @@
 // Timed runs are honest work: who does less while it is timed is caught, and who does the work
 // passes.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
 
 #include "core/problem/spec.hpp"
 #include "core/run/runner.hpp"
@@ -66,6 +72,46 @@ INSTANTIATE_TEST_SUITE_P(Longer, Cheats,
                                            Cheat{"cheat_alternate", kLonger},
                                            Cheat{"cheat_slow", kShort}),
                          [](const auto& each) { return std::string(each.param.name).substr(6); });
+
+// The inode of this process's flush file; 0: it has none.
+ino_t flush_file_inode() {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    struct stat facts{};
+    if (read_symlink(entry.path(), gone).string().find("attest-flush") != std::string::npos &&
+        stat(entry.path().c_str(), &facts) == 0)
+      return facts.st_ino;
+  }
+  return 0;
+}
+
+// Whether the process has mapped a file with this inode, and cannot write to it.
+bool maps_readable(const std::filesystem::path& process, ino_t inode) {
+  std::ifstream maps(process / "maps");
+  for (std::string line; std::getline(maps, line);)
+    if (line.find(" r--s ") != std::string::npos &&
+        line.find(fmt::format(" {} ", inode)) != std::string::npos)
+      return true;
+  return false;
+}
+
+TEST(TimedRuns, EmptyCachesWithTheFlushFileOfTheHarness) {
+  Plugin plugin(
+      ATTEST_BINARY_DIR "/tests/plugins/cheats.so",
+      {.executable = find_worker(), .cpus = "", .limits = {.threads = 1, .timeout_s = 60}});
+  RunOptions options;
+  options.limits.budget_s = 0.1;
+  options.relations = RelationChoice::kNone;
+  const Record record = testing::run_named(plugin, "cheat_none", kShort, options);
+  ASSERT_TRUE(record.time) << record.outcome.reason;
+  EXPECT_FALSE(record.time->cold_samples_ns.empty());
+  const ino_t inode = flush_file_inode();
+  ASSERT_NE(inode, 0u);
+  int workers = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc"))
+    workers += maps_readable(entry.path(), inode);
+  EXPECT_EQ(workers, 1);
+}
 
 TEST(TimedRuns, PassForWhoDoesTheWork) {
   for (const char* spec : {kShort, kLonger}) {
