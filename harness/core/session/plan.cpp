@@ -5,11 +5,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <set>
 
 #include "core/isolation/installation.hpp"
+#include "core/isolation/libraries.hpp"
 #include "core/problem/glob.hpp"
 #include "core/problem/spec.hpp"
 #include "core/tensor/error.hpp"
@@ -19,11 +18,6 @@ namespace attest::core {
 namespace {
 
 constexpr int64_t kSomeTokens = 65536;  // which fills a problem has does not depend on how many
-
-std::string hash_file(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return hex(hash_text(std::string(std::istreambuf_iterator<char>(file), {})));
-}
 
 // What a session judges, in one word: how many cases, and the hash of their names.
 std::string print_cases(size_t count, const std::string& lines) {
@@ -269,7 +263,7 @@ Plan plan_vectors(const std::vector<std::string>& folders, const CaseFilter& fil
 
 std::string hash_files(const std::vector<std::string>& paths) {
   std::string all;
-  for (const std::string& path : paths) all += (all.empty() ? "" : " ") + hash_file(path);
+  for (const std::string& path : paths) all += (all.empty() ? "" : " ") + hex(hash_file(path));
   return all.empty() ? "none" : all;
 }
 
