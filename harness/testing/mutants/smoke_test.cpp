@@ -43,7 +43,11 @@ TEST(Mutants, DoNotPassTheSmokeSuite) {
       // With a query mask, linear attention has no fill with NaN.
       const bool lacks_nan = mutant.name.starts_with("mutant_linear_nan") &&
                              std::ranges::count(runner.fills(), "wild") == 0;
-      const bool may_pass = healthy || lacks_nan || excused.count(mutant.name) > 0;
+      // On a level so small, wild has its one NaN in the middle, and none at a border.
+      const bool lacks_border_nan = mutant.name == "mutant_deformable_outside_clamped" &&
+                                    one.name == "deformable/align_corners";
+      const bool may_pass =
+          healthy || lacks_nan || lacks_border_nan || excused.count(mutant.name) > 0;
       EXPECT_FALSE(healthy && record.outcome.is_bad()) << one.name << ": " << record.outcome.reason;
       EXPECT_TRUE(may_pass || !record.outcome.passes()) << mutant.name << " passes " << one.name;
       failed[mutant.name] += record.outcome.is_bad();
