@@ -3,6 +3,7 @@
 // kernel then reads. An implementation refuses problems where its bug does nothing.
 #include <algorithm>
 
+#include "mutants/all_of_softmax.hpp"
 #include "mutants/features/planted.hpp"
 #include "mutants/features/problem_copy.hpp"
 #include "mutants/plain_attention.hpp"
@@ -150,15 +151,9 @@ void spoil(Bug bug, Copy& c) {
   }
 }
 
-constexpr uint64_t kFeatures =
-    ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW |
-    ATTEST_WITH_DIAGONAL | ATTEST_WITH_SOFTCAP | ATTEST_WITH_BIAS | ATTEST_WITH_MASK |
-    ATTEST_WITH_LSE | ATTEST_WITH_VARLEN | ATTEST_WITH_SEQ_LENS | ATTEST_WITH_PAGES |
-    ATTEST_WITH_ORDER | ATTEST_WITH_PATCHES | ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS |
-    ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED | ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS;
-
 template <size_t kIndex>
-struct Implementation : mutants::Planted<Bug{kIndex}, kBugs, does_something, kFeatures> {
+struct Implementation
+    : mutants::Planted<Bug{kIndex}, kBugs, does_something, mutants::kSoftmaxFeatures> {
   template <class T>
   void run(void* const* data, void* /*workspace*/, void* /*stream*/) const {
     Copy copy(this->problem, data);

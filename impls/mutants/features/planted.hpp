@@ -3,7 +3,8 @@
 //   enum class Bug { kNone, kLastKey };
 //   constexpr mutants::PlantedBug kBugs[] = {{"mine_none", "plain attention, healthy"},
 //                                            {"mine_last_key", "the last key is lost"}};
-//   // Whether outputs can differ. An implementation refuses problems where its bug does nothing.
+//   // Returns whether the bug can change an output of the problem. If it cannot, the
+//   // implementation refuses the problem.
 //   bool does_something(Bug bug, const attest_problem& problem);
 //
 //   template <size_t kIndex>
@@ -21,6 +22,7 @@
 #include <iterator>
 
 #include "attest.hpp"
+#include "mutants/all_of_softmax.hpp"
 #include "mutants/table_at.hpp"
 
 namespace mutants {
@@ -29,10 +31,8 @@ struct PlantedBug {
   const char *name, *summary;
 };
 
-constexpr uint64_t kFloats =
-    ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16);
-
-/// An implementation of softmax with one bug, without its run(). kBugs[n] describes bug number n.
+/// The base of an implementation of softmax that has one planted bug. A derived class adds run().
+/// kBugs has the name and the summary of each bug, in the order of its enumerators.
 template <auto kPlanted, const auto& kBugs, auto& kDoesSomething, uint64_t kFeatures,
           uint64_t kDtypes = kFloats>
 struct Planted {

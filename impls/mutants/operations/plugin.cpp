@@ -5,26 +5,18 @@
 #include <cstdio>
 #include <utility>
 
+#include "mutants/all_of_softmax.hpp"
 #include "mutants/operations/plan.hpp"
 
 namespace {
 
 using mutants::kMutations, mutants::kTables, mutants::Mutation;
 
-constexpr uint64_t kDtypes =
-    ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16);
 constexpr uint64_t kLinearFeatures = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_MASK |
                                      ATTEST_WITH_QUERY_MASK | ATTEST_WITH_STRIDES |
                                      ATTEST_WITH_UNALIGNED;
 constexpr uint64_t kDeformableFeatures =
     ATTEST_WITH_ALIGN_CORNERS | ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED;
-constexpr uint64_t kSoftmaxFeatures =
-    ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW |
-    ATTEST_WITH_DIAGONAL | ATTEST_WITH_SOFTCAP | ATTEST_WITH_BIAS | ATTEST_WITH_MASK |
-    ATTEST_WITH_LSE | ATTEST_WITH_VARLEN | ATTEST_WITH_SEQ_LENS | ATTEST_WITH_PAGES |
-    ATTEST_WITH_ORDER | ATTEST_WITH_PATCHES | ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS |
-    ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS | ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED;
-
 template <size_t kIndex>
 struct Table {
   static constexpr Mutation kMutation = kMutations[kIndex].mutation;
@@ -62,10 +54,10 @@ struct Table {
                                                                : ATTEST_SOFTMAX,
                                       ATTEST_CPU,
                                       0,
-                                      kDtypes,
+                                      mutants::kFloats,
                                       is_deformable(kMutation) ? kDeformableFeatures
                                       : is_linear(kMutation)   ? kLinearFeatures
-                                                               : kSoftmaxFeatures,
+                                                               : mutants::kSoftmaxFeatures,
                                       kMutations[kIndex].name,
                                       "2",
                                       kMutations[kIndex].summary,

@@ -4,21 +4,13 @@
 #include <string>
 #include <utility>
 
+#include "mutants/all_of_softmax.hpp"
 #include "mutants/steps/steps.hpp"
 #include "mutants/steps/steps_softmax.hpp"
 
 namespace {
 
 using steps::kSteps, steps::kTables, steps::Plan, steps::Step;
-
-constexpr uint64_t kDtypes =
-    ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16);
-constexpr uint64_t kFeatures =
-    ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW |
-    ATTEST_WITH_DIAGONAL | ATTEST_WITH_SOFTCAP | ATTEST_WITH_BIAS | ATTEST_WITH_MASK |
-    ATTEST_WITH_LSE | ATTEST_WITH_VARLEN | ATTEST_WITH_SEQ_LENS | ATTEST_WITH_PAGES |
-    ATTEST_WITH_ORDER | ATTEST_WITH_PATCHES | ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS |
-    ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS | ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED;
 
 /// The functions of a table know by their own type which step they are of.
 template <size_t kIndex>
@@ -68,8 +60,8 @@ struct Tables {
             ATTEST_SOFTMAX,
             ATTEST_CPU,
             0,
-            kDtypes,
-            kFeatures,
+            mutants::kFloats,
+            mutants::kSoftmaxFeatures,
             name,
             "1",
             kSteps[kIndex].planted->summary,
