@@ -9,7 +9,8 @@
 //
 // If MASK or BIAS has a number for each pair of a query and a key, its rows follow a few patterns
 // (masks_and_biases/patterns.hpp). Rows with the same pattern see the same keys with the same
-// biases, so they share n_g and V_g. row_classes.hpp compares the bytes of rows to find equal ones.
+// biases, so one n_g and one V_g serve them all. The code in row_classes.hpp finds equal rows by
+// their bytes.
 //
 // The fills:
 //
