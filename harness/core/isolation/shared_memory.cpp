@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,6 +35,14 @@ std::atomic<int64_t>& most_kept_bytes() {
   static std::atomic<int64_t> bytes =
       std::min(int64_t{512} << 20, sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 16);
   return bytes;
+}
+
+// Each piece has an open file. A quarter of the files that this process may open, 256 of the usual
+// 1,024, leaves room for the tensors of a case, for workers and for relations.
+size_t most_kept_pieces() {
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return 0;
+  return size_t(files.rlim_cur / 4);
 }
 
 // In steps of a quarter of a power of two, so that problems of nearly the same size can have each
@@ -84,12 +93,12 @@ class SharedMemory::Kept {
     const Key key{access, piece.bytes, -++given_};
     by_age_.emplace(given_, key);
     by_size_.emplace(key, std::move(piece));
-    release_all_but(most_kept_bytes());
+    release_all_but(most_kept_bytes(), most_kept_pieces());
   }
 
   void keep(int64_t most_bytes) {
     const std::scoped_lock lock(mutex_);
-    release_all_but(most_bytes);
+    release_all_but(most_bytes, most_kept_pieces());
   }
 
  private:
@@ -98,8 +107,8 @@ class SharedMemory::Kept {
   static constexpr int64_t kNewest = std::numeric_limits<int64_t>::min();
 
   // The oldest go first.
-  void release_all_but(int64_t most_bytes) {
-    while (bytes_ > most_bytes) {
+  void release_all_but(int64_t most_bytes, size_t most_pieces) {
+    while (bytes_ > most_bytes || by_size_.size() > most_pieces) {
       const auto oldest = by_size_.find(by_age_.begin()->second);
       bytes_ -= oldest->second.bytes;
       release(oldest->second);

@@ -3,10 +3,13 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <list>
 #include <optional>
 
 #include "attest.h"
@@ -108,6 +111,29 @@ TEST(SharedMemory, IsKeptUpToALimitAndGivenBack) {
   SharedMemory::keep_at_most(kLess - 1);
   EXPECT_FALSE(is_kept(kLess)) << "what is kept already counts too";
   SharedMemory::keep_at_most(int64_t{512} << 20);
+}
+
+int64_t open_files() {
+  namespace fs = std::filesystem;
+  return std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator());
+}
+
+// Small cases leave thousands of small pieces, and a process may open 1,024 files by default.
+TEST(SharedMemory, IsKeptInAQuarterOfTheFilesThatMayBeOpen) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  SharedMemory::give_back();
+  const int64_t others = open_files();
+  const rlimit few{256, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  {
+    std::list<SharedMemory> many;
+    for (int i = 0; i < 100; ++i) many.emplace_back(ATTEST_WRITE, 1, Reuse::kKept);
+    EXPECT_EQ(open_files(), others + 100);
+  }
+  EXPECT_EQ(open_files(), others + 64);
+  SharedMemory::give_back();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 // A small problem does not take the memory that a large one will want.
