@@ -7,6 +7,7 @@
 //   tiling(head_dim, head_dim_v)
 //   room_of(head_dim, head_dim_v)  its scratch
 //   kOnlyBf16                      whether it takes bf16 tensors alone
+//   kTileStep                      of which the keys of a tile are a multiple
 //   kWholeTiles                    whether blocks take all keys of a tile, hidden ones too
 //   Kernel(slice), with room and tile_keys
 //   load_queries<T>(block, rows)   fills block.q
@@ -46,6 +47,20 @@ inline int64_t block_queries(const Slice& s) {
        queries -= kLanes)
     if (s.block_q % queries == 0) return queries;
   return kBlock;
+}
+
+/// Queries of the block that begins where `left` are left. The last ones of half a vector or fewer
+/// are a block of their own, which takes half the time of a vector.
+inline int64_t queries_of_block(const Slice& s, int64_t left) {
+  const int64_t most = block_queries(s), tail = left % kLanes;
+  if (left >= most || left < kLanes || kHalfLanes == kLanes) return std::min(left, most);
+  return tail > 0 && tail <= kHalfLanes ? left - tail : left;
+}
+
+/// Blocks of so many queries.
+inline int64_t blocks_of(const Slice& s, int64_t queries) {
+  const int64_t most = block_queries(s), left = queries % most;
+  return queries / most + (left == 0 ? 0 : queries_of_block(s, left) < left ? 2 : 1);
 }
 
 struct Block {
@@ -389,7 +404,7 @@ template <class T, class Kernel>
 void start_block(const Kernel& kernel, const Slice& s, Range queries, Range keys,
                  const Scratch& scratch, Block& b) {
   b.first = queries.begin;
-  b.count = std::min(block_queries(s), queries.end - queries.begin);
+  b.count = queries_of_block(s, queries.end - queries.begin);
   b.vectors = static_cast<int>(ceil_div(b.count, kLanes));
   b.half = kHalfLanes < kLanes && b.count <= kHalfLanes;
   b.keys = visible_keys(s, b.first, b.first + b.count - 1, keys);
@@ -484,22 +499,28 @@ inline bool any_sees(const Slice& s, const Block* blocks, int64_t count, Range k
   return any;
 }
 
+/// Keys of a tile: `most` at most, and about as many in each. While blocks attend to the last tile,
+/// what comes next is fetched; in a short one there would be no time for it.
+inline int64_t even_tile(Range all, int64_t most, int64_t step) {
+  const int64_t count = std::max<int64_t>(1, all.end - all.begin), tiles = ceil_div(count, most);
+  return std::min(most, round_up(ceil_div(count, tiles), step));
+}
+
 /// Attends to `all` keys, as far as the queries see them. What comes out is left in the blocks.
 template <class Kernel, class T>
 void attend_tiles(const Slice& s, Range queries, Range all, void* memory) {
   Kernel kernel(s);
-  const int64_t in_block = block_queries(s);
   const Scratch scratch =
-      cut(static_cast<char*>(memory), kernel.room, ceil_div(queries.end - queries.begin, in_block));
+      cut(static_cast<char*>(memory), kernel.room, blocks_of(s, queries.end - queries.begin));
   int64_t blocks = 0;
   Range keys{all.end, all.begin};  // of all blocks together
-  for (int64_t i = queries.begin; i < queries.end; i += in_block, ++blocks) {
+  for (int64_t i = queries.begin; i < queries.end; i += scratch.blocks[blocks++].count) {
     Block& b = scratch.blocks[blocks];
     start_block<T>(kernel, s, {i, queries.end}, all, scratch, b);
     if (b.keys.begin == b.keys.end) continue;
     keys = {std::min(keys.begin, b.keys.begin), std::max(keys.end, b.keys.end)};
   }
-  const int64_t step = kernel.tile_keys;
+  const int64_t step = even_tile(all, kernel.tile_keys, Kernel::kTileStep);
   const bool skips = s.block_mask != nullptr || s.global_tokens > 0;
   // Tiles count from all.begin, wherever these queries' keys begin: a row's bits do not depend on
   // the queries it runs with.
@@ -556,7 +577,7 @@ inline void add_block(const Slice& s, Block& to, const Block& from) {
 template <class T>
 void merge(const Slice& s, const Room& room, Range queries, int64_t parts, char* memory,
            size_t bytes) {
-  const int64_t count = ceil_div(queries.end - queries.begin, block_queries(s));
+  const int64_t count = blocks_of(s, queries.end - queries.begin);
   const Scratch first = cut(memory, room, count, true);
   for (int64_t n = 0; n < count; ++n) {
     Block& b = first.blocks[n];
@@ -586,7 +607,8 @@ void attend_part(const Slice& s, Range queries, Range keys, void* memory) {
 
 template <class Kernel>
 size_t scratch_bytes(int64_t head_dim, int64_t head_dim_v, int64_t queries) {
-  return cut(nullptr, Kernel::room_of(head_dim, head_dim_v), ceil_div(queries, kBlock)).bytes;
+  const int64_t blocks = ceil_div(queries, kBlock) + (kHalfLanes < kLanes ? 1 : 0);
+  return cut(nullptr, Kernel::room_of(head_dim, head_dim_v), blocks).bytes;
 }
 
 template <class Kernel>

@@ -35,7 +35,7 @@ int64_t tall(int64_t n) { return round_up(n, 16); }
 
 struct Bf16Kernel {
   static constexpr bool kOnlyBf16 = true, kWholeTiles = true;
-  static constexpr int64_t kFetchKeys = kStepKeys;
+  static constexpr int64_t kFetchKeys = kStepKeys, kTileStep = kStepKeys;
 
   static Tiling tiling(int64_t head_dim, int64_t head_dim_v) {
     // A block's Q and O: half a megabyte all together, which is half of a small L2.

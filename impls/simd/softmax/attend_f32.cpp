@@ -185,7 +185,7 @@ void attend_part_of_tile(const Slice& s, const Block& b, Part& t) {
 
 struct Float32Kernel {
   static constexpr bool kOnlyBf16 = false, kWholeTiles = false;
-  static constexpr int64_t kFetchKeys = kRows;
+  static constexpr int64_t kFetchKeys = kRows, kTileStep = 16;
 
   static Tiling tiling(int64_t head_dim, int64_t head_dim_v) {
     const int64_t widest = std::max(head_dim, head_dim_v);
