@@ -194,7 +194,7 @@ benchmark() {
   # The device's goldens have all rows of 16,384 tokens, and take half of the time. With less time
   # the host computes those of some rows instead.
   if ((limit < 170)); then goldens=(--host-golden); fi
-  impls=$(present flash_cuda,window_cuda,linear_cuda,cudnn_cuda,cublas_cuda)
+  impls=$(present flash_cuda,window_cuda,linear_cuda,deformable_cuda,cudnn_cuda,cublas_cuda)
   timed_records ${impls//,/ } >"$work/records.txt"
   run_within benchmark "$limit" "$attest" run "$suites/gpu.json" \
     --impl "$impls" --records "$work/records.txt" --fill random --relations none --budget 0.2 \
@@ -227,8 +227,9 @@ conform() {
 conformance() {
   rm -rf "$work/conformance"
   mkdir "$work/conformance"
-  conform suites 80 smoke windows vit bev lidar decode matching masks stress --dtype f16,bf16 \
-    --relations none --impl "$(present flash_cuda,window_cuda,linear_cuda,cudnn_cuda)"
+  conform suites 80 smoke windows vit bev lidar decode matching masks stress multiscale \
+    --dtype f16,bf16 --relations none \
+    --impl "$(present flash_cuda,window_cuda,linear_cuda,deformable_cuda,cudnn_cuda)"
   # The kernels of flash_cuda for devices before sm_90.
   ATTEST_CUDA_CAPABILITY=80 conform sm_80 15 smoke --dtype f16,bf16 --relations none \
     --impl flash_cuda
@@ -267,7 +268,8 @@ problems=(
   'softmax dtype=f16 batch=3 num_heads=2 seq_len_q=96 head_dim=64 cu_seqlens_q cu_seqlens_kv'
   "softmax dtype=bf16 num_heads=4 num_kv_heads=2 $long_keys head_dim=128 window_right=0 diagonal=1"
   'linear dtype=f16 batch=8 seq_len_q=40 head_dim=16'
-  'linear dtype=bf16 seq_len_q=70 head_dim=128')
+  'linear dtype=bf16 seq_len_q=70 head_dim=128'
+  'deformable dtype=f16 seq_len_q=70 head_dim_v=32 num_points=4 level_height_0=9 level_width_0=14')
 # A machine's own compute-sanitizer fits its driver best.
 find_checker() {
   local candidate
@@ -351,7 +353,7 @@ profile() {
     runs=$((runs + 1))
     echo "== $impl: $problem" >>"$out/profile.txt"
     timeout --kill-after=10 "$(left 30)" "$profiler" --clock-control none --target-processes all \
-      --kernel-name 'regex:attend|sum_keys|read_queries|sdpa|flash|fmha' --launch-count 2 \
+      --kernel-name 'regex:attend|sum_keys|read_queries|sample|sdpa|flash|fmha' --launch-count 2 \
       --section SpeedOfLight --section Occupancy --section WarpStateStats \
       --section ComputeWorkloadAnalysis \
       "$attest" repro --impl "$impl" --judge-only --relations none --fill random "$problem" \
@@ -369,6 +371,8 @@ window_cuda softmax dtype=f16 num_heads=4 seq_len_q=131072 head_dim=16 patch_siz
 flash_cuda softmax dtype=bf16 num_heads=16 seq_len_q=8192 head_dim=64
 flash_cuda softmax dtype=bf16 batch=8 num_heads=16 seq_len_q=1 seq_len_kv=40000 head_dim=128
 linear_cuda linear dtype=f16 num_heads=8 seq_len_q=40000 head_dim=64
+deformable_cuda deformable dtype=f16 batch=2 num_heads=8 seq_len_q=40000 head_dim_v=32 \
+num_points=4 level_height_0=200 level_width_0=200
 naive_cuda softmax dtype=f16 num_heads=8 seq_len_q=1024 head_dim=64
 PROBLEMS
   echo "profile: $((SECONDS - started)) s, $runs runs, $missed left out after $limit s"

@@ -45,6 +45,9 @@ many_heads='softmax dtype=f16 num_heads=300 seq_len_q=256 seq_len_kv=256 head_di
 banded='softmax dtype=f16 num_heads=80 seq_len_q=150 seq_len_kv=700 head_dim=64 window_right=300'
 padded='softmax dtype=bf16 batch=2 num_heads=80 seq_len_q=80 seq_len_kv=300 head_dim=64 seq_lens_kv'
 
+deformable='deformable dtype=f16 num_heads=2 seq_len_q=30 head_dim_v=32 num_points=7'
+deformable+=' level_height_0=9 level_width_0=14 level_height_1=5 level_width_1=7'
+
 # number|name|kernel|capability|who|problem|more
 #   capability: the compute capability to go by, times 10; empty: the device's own.
 #   who must see the bug: `judge`; `race`: the judge or racecheck, since a read that comes too early
@@ -75,6 +78,10 @@ bugs=(
   "22|small of right|linear_cuda||judge|$linear|"
   "11|terms of another window|window_cuda||judge|$windows|"
   "29|keys of the window before|window_cuda||judge|$windows|"
+  "1|no barrier|deformable_cuda||race|$deformable|$deformable"
+  "9|points dropped|deformable_cuda||judge|$deformable|"
+  "33|width of the first level|deformable_cuda||judge|$deformable|"
+  "34|right edge wraps|deformable_cuda||judge|$deformable|"
   "13|keys given back early|flash_cuda|90|timing|$hopper|"
   "14|values given back early|flash_cuda|90|timing|$hopper|"
   "15|query given back early|flash_cuda|90|timing|$many_heads|"

@@ -12,7 +12,7 @@
 
 # attest's own implementations for a GPU, and those that call a library of NVIDIA's.
 # shellcheck disable=SC2034
-cuda_implementations=(naive_cuda flash_cuda window_cuda linear_cuda) \
+cuda_implementations=(naive_cuda flash_cuda window_cuda linear_cuda deformable_cuda) \
   cuda_libraries=(cudnn_cuda cublas_cuda)
 
 # What attest's own implementations have to keep.

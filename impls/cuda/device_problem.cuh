@@ -51,6 +51,9 @@ enum class Bug {
   // Of flash_cuda's general kernel:
   kTermsOfRowsBefore,  // BIAS of some row in the rows after it
   kTermsOfFirstTile,   // MASK or BIAS of the first tile in all others, where it is copied
+  // Of deformable_cuda:
+  kWidthOfFirstLevel,  // in all levels
+  kRightEdgeWraps,     // to the first pixel of the next row
 };
 #if defined(__CUDACC__) && defined(ATTEST_CUDA_PLANTED)
 static __constant__ int planted_bug;

@@ -231,6 +231,36 @@ TEST(CudaLinear, IsRight) {
     }
 }
 
+// Deformable attention: 16 bytes of channels a thread or one channel, rows of one thread and of a
+// whole block, more channels than a block takes at a time, more points than fit into its shared
+// memory, heads that lie apart, locations in another dtype.
+constexpr const char* kDeformableCases[] = {
+    " batch=2 num_heads=3 seq_len_q=41 head_dim_v=32 num_points=4 level_height_0=9 "
+    "level_width_0=14 level_height_1=5 level_width_1=7",
+    " num_heads=2 seq_len_q=61 head_dim_v=8 num_points=9 level_height_0=6 level_width_0=1 "
+    "level_height_1=1 level_width_1=1 align_corners=1",
+    " seq_len_q=20 head_dim_v=5 num_points=3 level_height_0=7 level_width_0=11",
+    " seq_len_q=9 head_dim_v=1 num_points=5 level_height_0=7 level_width_0=11",
+    " seq_len_q=5 head_dim_v=1000 num_points=2 level_height_0=7 level_width_0=11",
+    " seq_len_q=12 head_dim_v=512 num_points=70 level_height_0=7 level_width_0=11 "
+    "level_height_1=4 level_width_1=4",
+    " batch=2 num_heads=8 seq_len_q=30 head_dim_v=32 num_points=4 level_height_0=10 "
+    "level_width_0=10 v.order=0213 o.order=0213 locations.order=021345 weights.order=02134",
+    " num_heads=2 seq_len_q=30 head_dim_v=16 num_points=4 level_height_0=10 level_width_0=10 "
+    "v.order=0132 locations=f32",
+    " num_heads=2 seq_len_q=30 head_dim_v=16 num_points=4 level_height_0=10 level_width_0=10 "
+    "unaligned"};
+
+TEST(CudaDeformable, IsRight) {
+  for (const std::string dtype : {"f32", "f16", "bf16"})
+    for (const char* spec : kDeformableCases) {
+      const Record record = run_emulated("deformable_cuda", "deformable dtype=" + dtype + spec,
+                                         {.relations = RelationChoice::kNone});
+      EXPECT_EQ(record.outcome.verdict(), Verdict::kPass)
+          << record.spec << ": " << record.outcome.reason;
+    }
+}
+
 // Bugs in the kernels themselves (cuda::Bug in impls/cuda/device_problem.cuh), by their numbers:
 // each is caught, by a problem that passes without it (above, but for smaller sizes).
 struct Planted {
@@ -274,6 +304,9 @@ constexpr const char* kHiddenPairs =
     "softmax dtype=f16 num_heads=2 seq_len_q=60 head_dim=64 grid_height=5 grid_width=12 "
     "window_height=5 window_width=12 shift_y=1 shift_bias=-inf";
 constexpr const char* kPatches = "softmax dtype=f16 seq_len_q=330 head_dim=16 patch_size=150 order";
+constexpr const char* kDeformable =
+    "deformable dtype=f16 num_heads=2 seq_len_q=30 head_dim_v=32 num_points=7 level_height_0=9 "
+    "level_width_0=14 level_height_1=5 level_width_1=7";
 constexpr const char* kLinear =
     "linear dtype=f32 num_heads=2 seq_len_q=40 seq_len_kv=1100 head_dim=32";
 
@@ -303,6 +336,10 @@ INSTANTIATE_TEST_SUITE_P(
                       Planted{"small_windows_hidden_values", "window_cuda", kHiddenPairs, 10},
                       Planted{"seam_forgotten", "window_cuda", kSmallWindows, 27},
                       Planted{"rows_of_next_window", "window_cuda", kSmallWindows, 28},
+                      Planted{"deformable_no_barrier", "deformable_cuda", kDeformable, 1},
+                      Planted{"deformable_chunk_dropped", "deformable_cuda", kDeformable, 9},
+                      Planted{"width_of_first_level", "deformable_cuda", kDeformable, 33},
+                      Planted{"right_edge_wraps", "deformable_cuda", kDeformable, 34},
                       Planted{"small_of_left", "flash_cuda", kFloats, 21},
                       Planted{"small_of_right", "flash_cuda", kFloats, 22}),
     [](const auto& each) { return std::string(each.param.name); });

@@ -54,7 +54,7 @@ stand_in "$work/bin/objdump" 'if [[ $1 == -p ]]; then
 fi
 echo "0 DF *UND* 0 (${NEEDS:-GLIBC_2.35}) f"; echo "0 DF *UND* 0 (GLIBCXX_3.4.30) g"
 echo "0 DF *UND* 0 (CXXABI_1.3.13) h"; echo "0 g DF .text 0 GLIBC_2.99 defined_here"'
-all='naive_cuda flash_cuda window_cuda linear_cuda cublas_cuda cudnn_cuda'
+all='naive_cuda flash_cuda window_cuda linear_cuda deformable_cuda cublas_cuda cudnn_cuda'
 echo "$all" >"$work/plugins"
 
 # expect WHAT STATUS PATTERN ARGUMENT...: of bundle.sh ARGUMENT...

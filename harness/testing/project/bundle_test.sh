@@ -115,7 +115,7 @@ grep -q "failed: initcheck of 'linear" said || fail "a problem that nobody takes
   fail "more files than come back from some machines: $(ls results)"
 
 tools=$work/tools device -o results profile
-[[ $status == 0 ]] && grep -q 'profile: [0-9]* s, 10 runs, 0 left out' said &&
+[[ $status == 0 ]] && grep -q 'profile: [0-9]* s, 11 runs, 0 left out' said &&
   grep -q '^profiled flash_cuda$' results/profile.txt || fail "the profiler ends with $status"
 grep -q "profile: exit 3 for linear_cuda on 'linear .*: ==ERROR== ERR_NVGPUCTRPERM" said ||
   fail "what the profiler lacks is not said"

@@ -44,7 +44,7 @@ exec "$TEST_ATTEST" "${words[@]}"
 /// What a build for a board has to have.
 inline constexpr const char* kAll =
     "naive naive_deformable naive_backward flash_cpu window_cpu linear_cpu deformable_cpu "
-    "flash_backward_cpu naive_cuda flash_cuda window_cuda linear_cuda cudnn_cuda";
+    "flash_backward_cpu naive_cuda flash_cuda window_cuda linear_cuda deformable_cuda cudnn_cuda";
 
 /// A bundle with a stand-in for attest, and tiny suites.
 class Orin : public FolderTest {

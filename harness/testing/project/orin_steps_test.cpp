@@ -183,7 +183,7 @@ TEST_F(Orin, WhatTheBuildLacksIsAFailure) {
   const Outcome lacking = orin(board, "-o lacking conformance");
   EXPECT_EQ(lacking.code, 1) << lacking.text;
   for (const char* name : {"naive_backward", "deformable_cpu", "flash_backward_cpu", "flash_cuda",
-                           "window_cuda", "linear_cuda"})
+                           "window_cuda", "linear_cuda", "deformable_cuda"})
     EXPECT_THAT(lacking.text, HasSubstr(std::string("attest has no ") + name + ":"));
   EXPECT_THAT(lacking.text, Not(HasSubstr("has no naive:")));
   // What it has besides must not fail either.
