@@ -38,7 +38,7 @@ namespace HWY_NAMESPACE {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr double kLog2E = 1.4426950408889634, kLn2 = 0.6931471805599453;
 constexpr int64_t kBlock = kVectors * kLanes;  // the most queries of a block
-constexpr int64_t kPairKeys = 16;              // whose biases and masks are transposed at a time
+constexpr int64_t kPairKeys = kTableKeys;      // whose biases and masks are transposed at a time
 
 /// The queries of a full block. Beside a block mask, whole blocks of queries are in one row of it
 /// if two vectors or more divide its block_q: no query then waits for keys that only others see.
@@ -268,9 +268,10 @@ void load_pair_row(const Slice& s, int64_t i, int64_t j, int64_t count, float* t
   }
 }
 
-/// The pair terms of a block with keys from j on, at most kPairKeys: [keys][wide].
+/// The pair terms of a block with keys from j on, at most kPairKeys: [kPairKeys][pitch].
 template <class T>
-void load_pair_terms(const Slice& s, const Block& b, int64_t j, int64_t count, float* terms) {
+void load_pair_terms(const Slice& s, const Block& b, int64_t j, int64_t count, float* terms,
+                     int64_t pitch) {
   HWY_ALIGN float rows[kLanes * kPairKeys] = {};
   const int64_t wide = b.vectors * kLanes;
   const bool whole = pair_rows(s);
@@ -281,7 +282,7 @@ void load_pair_terms(const Slice& s, const Block& b, int64_t j, int64_t count, f
       const float* const bias =
           static_cast<const float*>(s.bias) + (b.first + first) * s.bias_stride_q + j;
       transpose_words(reinterpret_cast<const uint32_t*>(bias), s.bias_stride_q, kPairKeys,
-                      reinterpret_cast<uint32_t*>(terms + first), wide);
+                      reinterpret_cast<uint32_t*>(terms + first), pitch);
       continue;
     }
     const int64_t lanes = std::min<int64_t>(kLanes, b.count - first);
@@ -293,14 +294,25 @@ void load_pair_terms(const Slice& s, const Block& b, int64_t j, int64_t count, f
       else
         for (int64_t n = 0; n < count; ++n) row[n] = pair_term(s, i, j + n);
     }
-    transpose_in(rows, kPairKeys, kPairKeys, 1.0f, terms + first, wide);
+    transpose_in(rows, kPairKeys, kPairKeys, 1.0f, terms + first, pitch);
   }
 }
-inline void load_pair_terms(const Slice& s, const Block& b, int64_t j, int64_t count,
-                            float* terms) {
-  if (s.dtype == ATTEST_F32) return load_pair_terms<float>(s, b, j, count, terms);
-  if (s.dtype == ATTEST_F16) return load_pair_terms<F16>(s, b, j, count, terms);
-  load_pair_terms<Bf16>(s, b, j, count, terms);
+inline void load_pair_terms(const Slice& s, const Block& b, int64_t j, int64_t count, float* terms,
+                            int64_t pitch) {
+  if (s.dtype == ATTEST_F32) return load_pair_terms<float>(s, b, j, count, terms, pitch);
+  if (s.dtype == ATTEST_F16) return load_pair_terms<F16>(s, b, j, count, terms, pitch);
+  load_pair_terms<Bf16>(s, b, j, count, terms, pitch);
+}
+
+inline void fill_table(const Slice& s, int64_t queries, int64_t keys, float* table,
+                       int64_t stride) {
+  Block b;
+  for (; b.first < queries; b.first += kBlock) {
+    b.count = std::min(kBlock, queries - b.first);
+    b.vectors = static_cast<int>(ceil_div(b.count, kLanes));
+    for (int64_t j = 0; j < keys; j += kPairKeys)
+      load_pair_terms(s, b, j, std::min(kPairKeys, keys - j), table + j * stride + b.first, stride);
+  }
 }
 
 /// The scores of a block and some keys.
@@ -332,7 +344,8 @@ void edit_scores_of(const Slice& s, const Block& b, const Scores& t, float unit,
   const V cap = hn::Set(d, static_cast<float>(s.softcap * kLog2E));
   const V slope = hn::Set(d, static_cast<float>(-s.alibi_slope * kLog2E));
   constexpr int64_t wide = vectors * kLanes;
-  const bool paired = s.bias != nullptr || s.mask != nullptr || s.block_mask != nullptr;
+  const bool paired =
+      !s.bias_in_table && (s.bias != nullptr || s.mask != nullptr || s.block_mask != nullptr);
   const bool shared =  // the pair terms of a key are the same for every query
       paired && s.block_mask == nullptr && s.bias_stride_q == 0 && s.mask_stride_q == 0 &&
       !s.pairs_of_rows;
@@ -351,7 +364,7 @@ void edit_scores_of(const Slice& s, const Block& b, const Scores& t, float unit,
                                                           : lane(j + s.window_left - s.offset));
     const int64_t n = (j - t.keys.begin) % kPairKeys;
     if (paired && !shared && n == 0)
-      load_pair_terms(s, b, j, std::min(kPairKeys, t.keys.end - j), t.pair_terms);
+      load_pair_terms(s, b, j, std::min(kPairKeys, t.keys.end - j), t.pair_terms, wide);
     const V shared_term = hn::Set(d, shared ? pair_term(s, b.first, j) : 0.0f);
     for (int v = 0; v < vectors; ++v) {
       V x = hn::Load(d, row + v * kLanes);
@@ -364,7 +377,9 @@ void edit_scores_of(const Slice& s, const Block& b, const Scores& t, float unit,
       }
       if (s.pair_table != nullptr) {
         const float* const terms = s.pair_table + j * s.pair_table_stride + b.first;
-        x = hn::MulAdd(hn::LoadU(d, terms + v * kLanes), log2e, x);
+        const V more = hn::LoadU(d, terms + v * kLanes);
+        x = hn::MulAdd(more, log2e, x);
+        if (s.bias_in_table) x = hn::IfThenElse(hn::Eq(more, nothing), nothing, x);
       }
       if (!simple && s.region != nullptr) {
         const auto same =
@@ -435,7 +450,7 @@ inline bool crosses_edge(const Slice& s, const Block& b, Range keys) {
 template <class T>
 Ahead pairs_ahead(const Slice& s, const Block& b, Range keys, int64_t calls) {
   Ahead ahead;
-  if (!pair_rows(s)) return ahead;
+  if (s.bias_in_table || !pair_rows(s)) return ahead;
   const Range rows{b.first, b.first + b.count};
   const int64_t count = keys.end - keys.begin;
   if (s.bias != nullptr)
@@ -614,7 +629,7 @@ size_t scratch_bytes(int64_t head_dim, int64_t head_dim_v, int64_t queries) {
 template <class Kernel>
 const TileKernel* tile_kernel() {
   static constexpr TileKernel functions{Kernel::tiling, scratch_bytes<Kernel>, attend_part<Kernel>,
-                                        merge_parts<Kernel>};
+                                        fill_table, merge_parts<Kernel>};
   return &functions;
 }
 

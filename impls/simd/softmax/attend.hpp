@@ -49,6 +49,7 @@ struct Slice {
   // Added: pair_table[j * pair_table_stride + i]. Its rows are padded to whole vectors of queries.
   const float* pair_table = nullptr;
   int64_t pair_table_stride = 0;
+  bool bias_in_table = false;       // pair_table is the bias, whose -inf hides
   const int32_t* region = nullptr;  // shift_bias is added where region[i] != region[j]
   float shift_bias = 0;
   float sink = -std::numeric_limits<float>::infinity();  // a logit that joins the normaliser of
@@ -71,6 +72,9 @@ constexpr int64_t kLeastPiece = 64;
 /// The keys of a piece: whole blocks of `block_kv`.
 constexpr int64_t piece_keys(int64_t block_kv) { return round_up(kLeastPiece, block_kv); }
 
+/// Keys of a piece of a table of pairs.
+constexpr int64_t kTableKeys = 16;
+
 /// How attend() cuts its work: keys a tile, and queries that share a tile while it is in cache.
 struct Tiling {
   int64_t keys, queries, lanes;  // queries: the most one call takes; lanes: queries a vector
@@ -92,6 +96,11 @@ struct TileKernel {
 
   /// Attends to `keys`, as far as `queries` see them. The result is left in `scratch` for merge().
   void (*attend_part)(const Slice& slice, Range queries, Range keys, void* scratch);
+
+  /// Writes the bias of all pairs into a table for Slice::pair_table: [keys, padded to pieces of
+  /// kTableKeys][stride].
+  void (*fill_table)(const Slice& slice, int64_t queries, int64_t keys, float* table,
+                     int64_t stride);
 
   /// Writes o and lse of `queries` from `parts` of their keys, in the order of the parts: part n
   /// has its scratch at scratch + n * bytes. No part may be of other queries. No key: o = 0,

@@ -36,12 +36,17 @@ struct Flash {
     int64_t heads;          // of all sequences, those taken together counted once
     int64_t group, groups;  // queries a task, groups a head
     int64_t parts, part_keys;
+    // Of the table of a bias that sequences share, in its own heads; stride 0: none
+    int64_t table_stride, table_heads, table_floats;  // table_floats: of a head
+    size_t table_bytes;
     size_t scratch_bytes;  // of a thread; of a task where there are parts
     size_t workspace_bytes;
     int64_t tasks() const { return heads * groups * parts; }
   };
   // A few queries are split over keys, so that this many tasks keep the threads busy. It does not
   // depend on the threads: any number of them gives the same bits.
+  static constexpr int64_t kTableSequences = 4, kTableBytes = int64_t{4} << 20;
+  static constexpr int64_t kWidestVector = 16;  // floats
   static constexpr int64_t kPartTasks = 32, kMinPartKeys = 2048, kPartQueries = 16;
 
   static Plan plan(const attest_problem& problem) {
@@ -58,10 +63,36 @@ struct Flash {
     work.groups = ceil_div(queries, work.group);
     work.scratch_bytes = Tiles::kernel().scratch_bytes(p.head_dim, p.head_dim_v,
                                                        scratch_queries(problem, work.group));
+    plan_table(problem, work);
     work.workspace_bytes =
+        work.table_bytes +
         work.scratch_bytes *
-        static_cast<size_t>(work.parts > 1 ? work.tasks() : int64_t{problem.threads});
+            static_cast<size_t>(work.parts > 1 ? work.tasks() : int64_t{problem.threads});
     return work;
+  }
+
+  /// A bias that several sequences share is transposed once, not for each of them.
+  static void plan_table(const attest_problem& problem, Plan& work) {
+    constexpr uint64_t kElsewhere = ATTEST_WITH_MASK | ATTEST_WITH_BLOCK_MASK;
+    const attest_softmax_params& p = softmax_params(problem);
+    const attest_tensor& bias = problem.tensor[ATTEST_BIAS];
+    work.table_stride = 0, work.table_bytes = 0;
+    if (bias.dtype == ATTEST_NONE || (problem.features & kElsewhere) != 0 || work.parts > 1 ||
+        work.together > 1 || p.batch < kTableSequences || bias.dim[0] != 1 || bias.dim[2] == 1)
+      return;
+    work.table_heads = bias.dim[1];
+    const int64_t stride = round_up(p.seq_len_q, kWidestVector);
+    work.table_floats = stride * round_up(p.seq_len_kv, kTableKeys);
+    if (4 * work.table_floats * work.table_heads > kTableBytes) return;
+    work.table_stride = stride;
+    work.table_bytes = static_cast<size_t>(round_up(4 * work.table_floats * work.table_heads, 256));
+  }
+  void fill_tables(void* const* data, const Plan& work, float* tables) const {
+    const attest_softmax_params& p = softmax_params(problem);
+#pragma omp parallel for num_threads(problem.threads)
+    for (int64_t h = 0; h < work.table_heads; ++h)
+      Tiles::kernel().fill_table(softmax_slice(problem, data, 0, h, {}), p.seq_len_q, p.seq_len_kv,
+                                 tables + h * work.table_floats, work.table_stride);
   }
 
   /// Decoding: the one query of each head that shares K and V stands beside the others.
@@ -130,9 +161,20 @@ struct Flash {
     if (softmax_params(problem).top_k > 0) return FlashTopK{problem}.run(data, workspace);
     const Plan work = plan(problem);
     if (work.parts > 1) return run_parts(data, work, static_cast<char*>(workspace));
-    share(work.tasks(), problem.threads, workspace, work.scratch_bytes,
-          [&](int64_t task, void* scratch) {
+    const float* tables = nullptr;
+    if (work.table_stride > 0) {
+      fill_tables(data, work, static_cast<float*>(workspace));
+      tables = static_cast<const float*>(workspace);
+    }
+    share(work.tasks(), problem.threads, static_cast<char*>(workspace) + work.table_bytes,
+          work.scratch_bytes, [&](int64_t task, void* scratch) {
             Head head = head_of(data, work, task / work.groups), next;
+            if (tables != nullptr) {
+              const int64_t h = work.table_heads == 1 ? 0 : task / work.groups % work.table_heads;
+              head.slice.pair_table = tables + h * work.table_floats;
+              head.slice.pair_table_stride = work.table_stride;
+              head.slice.bias_in_table = true;
+            }
             // Tasks are taken last first, one a thread.
             const int64_t next_head = (task - problem.threads) / work.groups;
             if (task >= problem.threads && next_head != task / work.groups) {
