@@ -22,15 +22,15 @@ struct NaiveBackward {
                   ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL | ATTEST_WITH_BIAS | ATTEST_WITH_MASK |
                   ATTEST_WITH_SOFTCAP | ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS |
                   ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_GLOBAL | ATTEST_WITH_SEQ_LENS |
-                  ATTEST_WITH_PATCHES | ATTEST_WITH_STRIDES | ATTEST_WITH_MIXED_DTYPE |
-                  ATTEST_WITH_UNALIGNED | ATTEST_WITH_DBIAS};
+                  ATTEST_WITH_VARLEN | ATTEST_WITH_PATCHES | ATTEST_WITH_STRIDES |
+                  ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED | ATTEST_WITH_DBIAS};
   const attest_problem& problem;
 
   using Tensors = attest::Softmax<attest::Any>;
 
   static const char* query(const attest_problem& problem, attest_support& support) {
     const auto& p = attest::params<attest_softmax_params>(problem);
-    const int64_t floats = p.num_heads * p.seq_len_q * (p.head_dim + p.head_dim_v + 1) +
+    const int64_t floats = p.num_heads * p.seq_len_q * (p.head_dim + p.head_dim_v + 2) +
                            p.num_kv_heads * p.seq_len_kv * (p.head_dim + p.head_dim_v) +
                            dense_dbias::elements(problem.tensor[ATTEST_DBIAS]);
     support.workspace_bytes = sizeof(float) * static_cast<uint64_t>(floats);
@@ -47,11 +47,11 @@ struct NaiveBackward {
         std::vector<float> sum(static_cast<size_t>(a.p.head_dim)),
             sum_v(static_cast<size_t>(a.p.head_dim_v));
 #pragma omp for schedule(static)
-        for (int64_t row = 0; row < a.p.num_heads * a.p.seq_len_q; ++row)
-          write_dq(a, s, b, row / a.p.seq_len_q, row % a.p.seq_len_q, sum);
+        for (int64_t row = 0; row < a.p.num_heads * a.rows(b); ++row)
+          write_dq(a, s, b, row / a.rows(b), row % a.rows(b), sum);
 #pragma omp for schedule(static)
-        for (int64_t row = 0; row < a.p.num_kv_heads * a.p.seq_len_kv; ++row)
-          write_dk_and_dv(a, s, b, row / a.p.seq_len_kv, row % a.p.seq_len_kv, sum, sum_v);
+        for (int64_t row = 0; row < a.p.num_kv_heads * a.key_rows(b); ++row)
+          write_dk_and_dv(a, s, b, row / a.key_rows(b), row % a.key_rows(b), sum, sum_v);
       }
       if (a.d_bias) add_dbias(a, s, b);
     }
@@ -62,7 +62,7 @@ struct NaiveBackward {
   /// One sequence in float32: [num_heads, seq_len_q, ...] and [num_kv_heads, seq_len_kv, ...]; and
   /// the sums of DBIAS over the sequences so far, dense.
   struct Sequence {
-    float *q, *d_o, *delta, *k, *v, *d_bias;
+    float *q, *d_o, *delta, *lse, *k, *v, *d_bias;
 
     Sequence(const Tensors& a, float* memory) {
       const int64_t queries = a.p.num_heads * a.p.seq_len_q,
@@ -70,7 +70,8 @@ struct NaiveBackward {
       q = memory;
       d_o = q + queries * a.p.head_dim;
       delta = d_o + queries * a.p.head_dim_v;
-      k = delta + queries;
+      lse = delta + queries;
+      k = lse + queries;
       v = k + keys * a.p.head_dim;
       d_bias = v + keys * a.p.head_dim_v;
     }
@@ -82,25 +83,35 @@ struct NaiveBackward {
   };
 
   void read(const Tensors& a, int64_t b, const Sequence& s) const {
-    const int64_t queries = a.p.seq_len_q, keys = a.p.seq_len_kv;
+    const int64_t queries = a.rows(b), keys = a.key_rows(b);
 #pragma omp parallel for num_threads(problem.threads)
-    for (int64_t row = 0; row < a.p.num_heads * queries; ++row) {
-      const int64_t h = row / queries, i = row % queries;
-      for (int64_t d = 0; d < a.p.head_dim; ++d) s.q[row * a.p.head_dim + d] = a.q(b, h, i, d);
+    for (int64_t n = 0; n < a.p.num_heads * queries; ++n) {
+      const int64_t h = n / queries, at = query_row(a, h, n % queries);
+      const auto [batch, row] = a.query(b, n % queries);
+      for (int64_t d = 0; d < a.p.head_dim; ++d) s.q[at * a.p.head_dim + d] = a.q(batch, h, row, d);
       float delta = 0;
       for (int64_t d = 0; d < a.p.head_dim_v; ++d) {
-        const float gradient = a.d_o(b, h, i, d);
-        s.d_o[row * a.p.head_dim_v + d] = gradient;
-        delta += gradient * static_cast<float>(a.o(b, h, i, d));
+        const float gradient = a.d_o(batch, h, row, d);
+        s.d_o[at * a.p.head_dim_v + d] = gradient;
+        delta += gradient * static_cast<float>(a.o(batch, h, row, d));
       }
-      s.delta[row] = delta;
+      s.delta[at] = delta;
+      s.lse[at] = a.lse(batch, h, row);
     }
 #pragma omp parallel for num_threads(problem.threads)
-    for (int64_t row = 0; row < a.p.num_kv_heads * keys; ++row) {
-      const int64_t h = row / keys, j = row % keys;
-      for (int64_t d = 0; d < a.p.head_dim; ++d) s.k[row * a.p.head_dim + d] = a.k(b, h, j, d);
-      for (int64_t d = 0; d < a.p.head_dim_v; ++d) s.v[row * a.p.head_dim_v + d] = a.v(b, h, j, d);
+    for (int64_t n = 0; n < a.p.num_kv_heads * keys; ++n) {
+      const int64_t h = n / keys, at = key_row(a, h, n % keys);
+      const auto [batch, row] = a.key(b, n % keys);
+      for (int64_t d = 0; d < a.p.head_dim; ++d) s.k[at * a.p.head_dim + d] = a.k(batch, h, row, d);
+      for (int64_t d = 0; d < a.p.head_dim_v; ++d)
+        s.v[at * a.p.head_dim_v + d] = a.v(batch, h, row, d);
     }
+  }
+
+  /// The row of a Sequence.
+  static int64_t query_row(const Tensors& a, int64_t h, int64_t i) { return h * a.p.seq_len_q + i; }
+  static int64_t key_row(const Tensors& a, int64_t kv_head, int64_t j) {
+    return kv_head * a.p.seq_len_kv + j;
   }
 
   static float dot(const float* x, const float* y, int64_t width) {
@@ -123,11 +134,11 @@ struct NaiveBackward {
   /// False: the pair is hidden, and nothing of it may be used.
   static bool weigh(const Tensors& a, const Sequence& s, int64_t b, int64_t h, int64_t i, int64_t j,
                     Weights& weights) {
-    const int64_t query = h * a.p.seq_len_q + i, key = a.kv_head(h) * a.p.seq_len_kv + j;
+    const int64_t query = query_row(a, h, i), key = key_row(a, a.kv_head(h), j);
     const float score = dot(s.q + query * a.p.head_dim, s.k + key * a.p.head_dim, a.p.head_dim),
                 logit = a.logit(score, b, h, i, j);
     if (logit == -std::numeric_limits<float>::infinity()) return false;
-    weights.p = std::exp(logit - a.lse(b, h, i));
+    weights.p = std::exp(logit - s.lse[query]);
     weights.d_logit = weights.p * (dot(s.d_o + query * a.p.head_dim_v, s.v + key * a.p.head_dim_v,
                                        a.p.head_dim_v) -
                                    s.delta[query]);
@@ -142,9 +153,10 @@ struct NaiveBackward {
     Weights weights{};
     for (int64_t j = begin; j < end; ++j)
       if (weigh(a, s, b, h, i, j, weights))
-        add(weights.ds, s.k + (a.kv_head(h) * a.p.seq_len_kv + j) * a.p.head_dim, sum);
+        add(weights.ds, s.k + key_row(a, a.kv_head(h), j) * a.p.head_dim, sum);
+    const auto [batch, row] = a.query(b, i);
     for (int64_t d = 0; d < a.p.head_dim; ++d)
-      a.d_q(b, h, i, d) = a.p.softmax_scale * sum[static_cast<size_t>(d)];
+      a.d_q(batch, h, row, d) = a.p.softmax_scale * sum[static_cast<size_t>(d)];
   }
 
   static void write_dk_and_dv(const Tensors& a, const Sequence& s, int64_t b, int64_t kv_head,
@@ -154,16 +166,17 @@ struct NaiveBackward {
     const int64_t group = a.p.num_heads / a.p.num_kv_heads;
     Weights weights{};
     for (int64_t h = kv_head * group; h < (kv_head + 1) * group; ++h)
-      for (int64_t i = 0; i < a.p.seq_len_q; ++i) {
+      for (int64_t i = 0; i < a.rows(b); ++i) {
         const auto [begin, end] = a.keys(b, i);
         if (j < begin || j >= end || !weigh(a, s, b, h, i, j, weights)) continue;
-        add(weights.ds, s.q + (h * a.p.seq_len_q + i) * a.p.head_dim, of_k);
-        add(weights.p, s.d_o + (h * a.p.seq_len_q + i) * a.p.head_dim_v, of_v);
+        add(weights.ds, s.q + query_row(a, h, i) * a.p.head_dim, of_k);
+        add(weights.p, s.d_o + query_row(a, h, i) * a.p.head_dim_v, of_v);
       }
+    const auto [batch, row] = a.key(b, j);
     for (int64_t d = 0; d < a.p.head_dim; ++d)
-      a.d_k(b, kv_head, j, d) = a.p.softmax_scale * of_k[static_cast<size_t>(d)];
+      a.d_k(batch, kv_head, row, d) = a.p.softmax_scale * of_k[static_cast<size_t>(d)];
     for (int64_t d = 0; d < a.p.head_dim_v; ++d)
-      a.d_v(b, kv_head, j, d) = of_v[static_cast<size_t>(d)];
+      a.d_v(batch, kv_head, row, d) = of_v[static_cast<size_t>(d)];
   }
 
   /// The sequences, heads or queries, of which there are `count`, whose bias has index `place` in a

@@ -103,9 +103,10 @@ enum {
   // The same dims, bool: 1 = attend.
   ATTEST_MASK,
   // [batch + 1] i32: the tokens of Q, O and LSE are packed, and sequence b has rows cu[b] ..
-  // cu[b + 1] - 1. cu[0] = 0 and cu[batch] = all tokens. Equal neighbours: an empty sequence.
+  // cu[b + 1] - 1. cu[0] = 0 and cu[batch] = all tokens. Equal neighbours: an empty sequence. DO
+  // and DQ are packed as Q is.
   ATTEST_CU_SEQLENS_Q,
-  // [batch + 1] i32: the same for K and V.
+  // [batch + 1] i32: the same for K and V, and so for DK and DV.
   ATTEST_CU_SEQLENS_KV,
   // [batch] i32, dense problems: how many positions of sequence b count. Beyond them o = 0 and
   // lse = -inf.
@@ -240,9 +241,10 @@ enum {
 //
 // c is 1, or 1 - tanh(softmax_scale q.k / softcap)^2. The sums run over the pairs that are seen; dk
 // and dv sum over all query heads of a key head. A query that sees no key has dq = 0, a key that no
-// query sees dk = dv = 0, a hidden pair adds 0 to dbias. Nothing hidden leaks, not even NaN. Packed
-// or paged problems, ORDER, grids, top_k, 8 bits, f64, and DBIAS where all keys share the bias are
-// not judged yet.
+// query sees dk = dv = 0, a hidden pair adds 0 to dbias. So has a row that belongs to no position:
+// one beyond a length of SEQ_LENS. Packed rows all belong to a sequence; if it has no keys, or no
+// queries, their gradients are 0. Nothing hidden leaks, not even NaN. Paged problems, ORDER, grids,
+// top_k, 8 bits, f64, and DBIAS where all keys share the bias are not judged yet.
 #define ATTEST_WITH_DBIAS ATTEST_OWN_BIT(0)  // of ATTEST_SOFTMAX_BACKWARD
 enum { ATTEST_TOP_LEFT = 0, ATTEST_BOTTOM_RIGHT = 1 };
 // Of the keys that share the top_k-th largest logit, those count that come first, so that top_k

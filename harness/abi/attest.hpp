@@ -294,6 +294,10 @@ class Sequences {
   /// How many query positions to write: those that count and, in a dense problem with SEQ_LENS_Q,
   /// those beyond them, which see no key.
   ATTEST_HD int64_t rows(int64_t b) const { return cu_seqlens_q_ ? length_q(b) : p.seq_len_q; }
+  /// How many key positions have a gradient to write, likewise: 0 beyond those that count.
+  ATTEST_HD int64_t key_rows(int64_t b) const {
+    return cu_seqlens_kv_ ? length_kv(b) : p.seq_len_kv;
+  }
   ATTEST_HD int64_t length_q(int64_t b) const {
     return length(cu_seqlens_q_, seq_lens_q_, p.seq_len_q, b);
   }

@@ -15,8 +15,8 @@ constexpr uint64_t kBackwardFeatures =
     ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW |
     ATTEST_WITH_DIAGONAL | ATTEST_WITH_SOFTCAP | ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS |
     ATTEST_WITH_BIAS | ATTEST_WITH_MASK | ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_GLOBAL |
-    ATTEST_WITH_SEQ_LENS | ATTEST_WITH_PATCHES | ATTEST_WITH_STRIDES | ATTEST_WITH_MIXED_DTYPE |
-    ATTEST_WITH_UNALIGNED | ATTEST_WITH_DBIAS;
+    ATTEST_WITH_SEQ_LENS | ATTEST_WITH_VARLEN | ATTEST_WITH_PATCHES | ATTEST_WITH_STRIDES |
+    ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED | ATTEST_WITH_DBIAS;
 
 /// What a kernel rounds to, by the stages of the gradients; and what it would declare.
 struct GradientArithmetic {
@@ -139,26 +139,29 @@ class BackwardKernel {
   void add_head(int64_t b, int64_t kv_head) {
     const attest_softmax_params& p = a_.p;
     const int64_t dk = p.seq_len_kv * p.head_dim, dv = p.seq_len_kv * p.head_dim_v;
-    for (int64_t j = 0; j < p.seq_len_kv; ++j) {
-      for (int64_t d = 0; d < p.head_dim; ++d) x_.k[j * p.head_dim + d] = a_.k(b, kv_head, j, d);
+    for (int64_t j = 0; j < a_.key_rows(b); ++j) {
+      const auto [batch, row] = a_.key(b, j);
+      for (int64_t d = 0; d < p.head_dim; ++d)
+        x_.k[j * p.head_dim + d] = a_.k(batch, kv_head, row, d);
       for (int64_t d = 0; d < p.head_dim_v; ++d)
-        x_.v[j * p.head_dim_v + d] = a_.v(b, kv_head, j, d);
+        x_.v[j * p.head_dim_v + d] = a_.v(batch, kv_head, row, d);
     }
     for (float* const sum : {x_.dk, x_.dk_tile}) std::fill_n(sum, dk, 0.0f);
     for (float* const sum : {x_.dv, x_.dv_tile}) std::fill_n(sum, dv, 0.0f);
-    const int64_t queries = p.num_heads / p.num_kv_heads * p.seq_len_q,
+    const int64_t queries = p.num_heads / p.num_kv_heads * a_.rows(b),
                   first = kv_head * (p.num_heads / p.num_kv_heads);
     for (int64_t n = 0; n < queries; ++n) {
       const int64_t row = m_.reversed ? queries - 1 - n : n;
-      add_query(b, first + row / p.seq_len_q, row % p.seq_len_q);
+      add_query(b, first + row / a_.rows(b), row % a_.rows(b));
       if (ends_tile(n)) join(x_.dk_tile, dk, x_.dk), join(x_.dv_tile, dv, x_.dv);
     }
     join(x_.dk_tile, dk, x_.dk), join(x_.dv_tile, dv, x_.dv);
-    for (int64_t j = 0; j < p.seq_len_kv; ++j) {
+    for (int64_t j = 0; j < a_.key_rows(b); ++j) {
+      const auto [batch, row] = a_.key(b, j);
       for (int64_t d = 0; d < p.head_dim; ++d)
-        a_.d_k(b, kv_head, j, d) = p.softmax_scale * x_.dk[j * p.head_dim + d];
+        a_.d_k(batch, kv_head, row, d) = p.softmax_scale * x_.dk[j * p.head_dim + d];
       for (int64_t d = 0; d < p.head_dim_v; ++d)
-        a_.d_v(b, kv_head, j, d) = x_.dv[j * p.head_dim_v + d];
+        a_.d_v(batch, kv_head, row, d) = x_.dv[j * p.head_dim_v + d];
     }
   }
 
@@ -188,13 +191,14 @@ class BackwardKernel {
   Known known(int64_t b, int64_t h, int64_t i, attest::Keys keys) const {
     const attest_softmax_params& p = a_.p;
     const int32_t dtype = m_.computes.score;
+    const auto [batch, row] = a_.query(b, i);
     if (m_.forward == Forward::kGiven) {
       float delta = 0;
       for (int64_t d = 0; d < p.head_dim_v; ++d)
-        delta += x_.d_o[d] * static_cast<float>(a_.o(b, h, i, d));
-      return {a_.lse(b, h, i), kept(delta, dtype)};
+        delta += x_.d_o[d] * static_cast<float>(a_.o(batch, h, row, d));
+      return {a_.lse(batch, h, row), kept(delta, dtype)};
     }
-    const double given = a_.lse(b, h, i);  // near enough to scale the sums
+    const double given = a_.lse(batch, h, row);  // near enough to scale the sums
     double total = 0, sum = 0;
     for (int64_t j = keys.begin; j < keys.end; ++j) {
       const float term = a_.pair_term(b, h, i, j);
@@ -217,8 +221,9 @@ class BackwardKernel {
   void add_query(int64_t b, int64_t h, int64_t i) {
     const attest_softmax_params& p = a_.p;
     const attest::Keys keys = a_.keys(b, i);
-    for (int64_t d = 0; d < p.head_dim; ++d) x_.q[d] = a_.q(b, h, i, d);
-    for (int64_t d = 0; d < p.head_dim_v; ++d) x_.d_o[d] = a_.d_o(b, h, i, d);
+    const auto [batch, row] = a_.query(b, i);
+    for (int64_t d = 0; d < p.head_dim; ++d) x_.q[d] = a_.q(batch, h, row, d);
+    for (int64_t d = 0; d < p.head_dim_v; ++d) x_.d_o[d] = a_.d_o(batch, h, row, d);
     for (float* const sum : {x_.dq, x_.dq_tile}) std::fill_n(sum, p.head_dim, 0.0f);
     const Known known = this->known(b, h, i, keys);
     for (int64_t n = 0; n < keys.end - keys.begin; ++n) {
@@ -227,7 +232,7 @@ class BackwardKernel {
       if (ends_tile(n)) join(x_.dq_tile, p.head_dim, x_.dq);
     }
     join(x_.dq_tile, p.head_dim, x_.dq);
-    for (int64_t d = 0; d < p.head_dim; ++d) a_.d_q(b, h, i, d) = p.softmax_scale * x_.dq[d];
+    for (int64_t d = 0; d < p.head_dim; ++d) a_.d_q(batch, h, row, d) = p.softmax_scale * x_.dq[d];
   }
 
   void add_pair(int64_t b, int64_t h, int64_t i, int64_t j, const Known& known) {

@@ -253,7 +253,10 @@ INSTANTIATE_TEST_SUITE_P(
                       GradientBug{"backward_global_queries_lost",
                                   ATTEST_WITH_CAUSAL | ATTEST_WITH_GLOBAL},
                       GradientBug{"backward_length_ignored", ATTEST_WITH_SEQ_LENS},
-                      GradientBug{"backward_borrowed_keys_lost", ATTEST_WITH_PATCHES}),
+                      GradientBug{"backward_borrowed_keys_lost", ATTEST_WITH_PATCHES},
+                      GradientBug{"backward_last_block_of_next_sequence", ATTEST_WITH_VARLEN},
+                      GradientBug{"backward_last_sequence_lost", ATTEST_WITH_VARLEN},
+                      GradientBug{"backward_lse_at_padded_row", ATTEST_WITH_VARLEN}),
     [](const auto& instance) { return std::string(instance.param.name); });
 
 /// Two heads, causal where asked, random inputs: what every mutant is tried on.

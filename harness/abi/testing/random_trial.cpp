@@ -36,24 +36,14 @@ class Maker {
     strided_ = with(ATTEST_WITH_STRIDES, 25);
     unaligned_ = with(ATTEST_WITH_UNALIGNED, 25);
     mixed_ = with(ATTEST_WITH_MIXED_DTYPE, 25);
-    int64_t tokens_q = p.seq_len_q, tokens_kv = p.seq_len_kv;
-    bool packed_q = false, packed_kv = false;
-    if (!grid && with(ATTEST_WITH_VARLEN, 25)) {
-      packed_q = self || chance(80);
-      packed_kv = self || !packed_q || chance(80);
-      if (packed_q) tokens_q = pack(ATTEST_CU_SEQLENS_Q, p.seq_len_q);
-      if (packed_kv && self) {
-        t.tensor[ATTEST_CU_SEQLENS_KV] = t.tensor[ATTEST_CU_SEQLENS_Q];
-        tokens_kv = tokens_q;
-      }
-      if (packed_kv && !self) tokens_kv = pack(ATTEST_CU_SEQLENS_KV, p.seq_len_kv);
-    }
-    if (!grid && !packed_q && !packed_kv && with(ATTEST_WITH_SEQ_LENS, 25)) set_lengths(self);
-    const bool paged = !grid && !self && !packed_kv && with(ATTEST_WITH_PAGES, 25);
+    const Tokens tokens = set_tokens(self, !grid && with(ATTEST_WITH_VARLEN, 25));
+    if (!grid && !tokens.packed_q && !tokens.packed_kv && with(ATTEST_WITH_SEQ_LENS, 25))
+      set_lengths(self);
+    const bool paged = !grid && !self && !tokens.packed_kv && with(ATTEST_WITH_PAGES, 25);
     choose_f8();
-    tensors(packed_q, packed_kv, tokens_q, tokens_kv, paged);
+    tensors(tokens, paged);
     if (f8_ != ATTEST_NONE) set_factors(paged);
-    if (t.features & ATTEST_WITH_ORDER) set_order(tokens_q, packed_q);
+    if (t.features & ATTEST_WITH_ORDER) set_order(tokens.q, tokens.packed_q);
     pair_tensors();
     fill();
     spoil_hidden();
@@ -72,11 +62,13 @@ class Maker {
     if (with(ATTEST_WITH_ALIBI, 20)) set_slopes();
     if (with(ATTEST_WITH_SINKS, 20)) set_sinks();
     if (with(ATTEST_WITH_SOFTCAP, 30)) p.softcap = float(upto(5));
-    if (with(ATTEST_WITH_SEQ_LENS, 25)) set_lengths(globals || patches);
+    const bool self = globals || patches;
+    const Tokens tokens = set_tokens(self, with(ATTEST_WITH_VARLEN, 25));
+    if (!tokens.packed_q && !tokens.packed_kv && with(ATTEST_WITH_SEQ_LENS, 25)) set_lengths(self);
     strided_ = with(ATTEST_WITH_STRIDES, 25);
     unaligned_ = with(ATTEST_WITH_UNALIGNED, 25);
     mixed_ = with(ATTEST_WITH_MIXED_DTYPE, 25);
-    gradient_tensors();
+    gradient_tensors(tokens);
     pair_tensors();
     fill();
     if (chance(15)) spoil_one(false);
@@ -182,6 +174,24 @@ class Maker {
       cu.set({b + 1}, double(total += b == full ? longest : upto(longest + 1) - 1));
     return total;
   }
+  /// The rows of Q and of K.
+  struct Tokens {
+    bool packed_q, packed_kv;
+    int64_t q, kv;
+  };
+  Tokens set_tokens(bool self, bool packed) {
+    Tokens tokens{false, false, p.seq_len_q, p.seq_len_kv};
+    if (!packed) return tokens;
+    tokens.packed_q = self || chance(80);
+    tokens.packed_kv = self || !tokens.packed_q || chance(80);
+    if (tokens.packed_q) tokens.q = pack(ATTEST_CU_SEQLENS_Q, p.seq_len_q);
+    if (tokens.packed_kv && self) {
+      t.tensor[ATTEST_CU_SEQLENS_KV] = t.tensor[ATTEST_CU_SEQLENS_Q];
+      tokens.kv = tokens.q;
+    }
+    if (tokens.packed_kv && !self) tokens.kv = pack(ATTEST_CU_SEQLENS_KV, p.seq_len_kv);
+    return tokens;
+  }
   void set_lengths(bool self) {
     for (const auto& [role, longest] :
          {std::pair{ATTEST_SEQ_LENS_Q, p.seq_len_q}, std::pair{ATTEST_SEQ_LENS_KV, p.seq_len_kv}}) {
@@ -192,36 +202,35 @@ class Maker {
                                                          : double(upto(longest + 1) - 1));
     }
   }
-  void tensors(bool packed_q, bool packed_kv, int64_t tokens_q, int64_t tokens_kv, bool paged) {
-    const int64_t batch_q = packed_q ? 1 : p.batch;
+  void tensors(const Tokens& tokens, bool paged) {
+    const int64_t batch_q = tokens.packed_q ? 1 : p.batch;
     main_ = dtype();
     t.tensor[ATTEST_Q] =
-        make(f8_ != ATTEST_NONE ? f8_ : main_, {batch_q, p.num_heads, tokens_q, p.head_dim});
-    t.tensor[ATTEST_O] = make(dtype(), {batch_q, p.num_heads, tokens_q, p.head_dim_v});
+        make(f8_ != ATTEST_NONE ? f8_ : main_, {batch_q, p.num_heads, tokens.q, p.head_dim});
+    t.tensor[ATTEST_O] = make(dtype(), {batch_q, p.num_heads, tokens.q, p.head_dim_v});
     if (with(ATTEST_WITH_LSE, 60))
-      t.tensor[ATTEST_LSE] = make(ATTEST_F32, {batch_q, p.num_heads, tokens_q});
-    int64_t batch_kv = packed_kv ? 1 : p.batch;
+      t.tensor[ATTEST_LSE] = make(ATTEST_F32, {batch_q, p.num_heads, tokens.q});
+    int64_t batch_kv = tokens.packed_kv ? 1 : p.batch, rows_kv = tokens.kv;
     if (paged) {
       batch_kv = set_pages();
-      tokens_kv = p.page_size;
+      rows_kv = p.page_size;
     }
-    t.tensor[ATTEST_K] = make(stored_dtype(), {batch_kv, p.num_kv_heads, tokens_kv, p.head_dim});
-    t.tensor[ATTEST_V] = make(stored_dtype(), {batch_kv, p.num_kv_heads, tokens_kv, p.head_dim_v});
+    t.tensor[ATTEST_K] = make(stored_dtype(), {batch_kv, p.num_kv_heads, rows_kv, p.head_dim});
+    t.tensor[ATTEST_V] = make(stored_dtype(), {batch_kv, p.num_kv_heads, rows_kv, p.head_dim_v});
   }
-  void gradient_tensors() {
+  void gradient_tensors(const Tokens& tokens) {
     main_ = dtype();
-    const auto of = [&](int64_t heads, int64_t tokens, int64_t width) {
-      return make(dtype(), {p.batch, heads, tokens, width});
-    };
+    const int64_t batch_q = tokens.packed_q ? 1 : p.batch,
+                  batch_kv = tokens.packed_kv ? 1 : p.batch;
     for (const int role : {ATTEST_Q, ATTEST_DQ})
-      t.tensor[role] = of(p.num_heads, p.seq_len_q, p.head_dim);
+      t.tensor[role] = make(dtype(), {batch_q, p.num_heads, tokens.q, p.head_dim});
     for (const int role : {ATTEST_O, ATTEST_DO})
-      t.tensor[role] = of(p.num_heads, p.seq_len_q, p.head_dim_v);
+      t.tensor[role] = make(dtype(), {batch_q, p.num_heads, tokens.q, p.head_dim_v});
     for (const int role : {ATTEST_K, ATTEST_DK})
-      t.tensor[role] = of(p.num_kv_heads, p.seq_len_kv, p.head_dim);
+      t.tensor[role] = make(dtype(), {batch_kv, p.num_kv_heads, tokens.kv, p.head_dim});
     for (const int role : {ATTEST_V, ATTEST_DV})
-      t.tensor[role] = of(p.num_kv_heads, p.seq_len_kv, p.head_dim_v);
-    t.tensor[ATTEST_LSE] = make(ATTEST_F32, {p.batch, p.num_heads, p.seq_len_q});
+      t.tensor[role] = make(dtype(), {batch_kv, p.num_kv_heads, tokens.kv, p.head_dim_v});
+    t.tensor[ATTEST_LSE] = make(ATTEST_F32, {batch_q, p.num_heads, tokens.q});
   }
   /// Pages of the sequences in random order, some of nobody; entries beyond a sequence's length are
   /// -1.
@@ -320,11 +329,13 @@ class Maker {
   void write_forward() {
     for (int64_t b = 0; b < p.batch; ++b)
       for (int64_t h = 0; h < p.num_heads; ++h)
-        for (int64_t i = 0; i < p.seq_len_q; ++i) {
+        for (int64_t i = 0; i < (t.tensor[ATTEST_CU_SEQLENS_Q] ? length_q(t, b) : p.seq_len_q);
+             ++i) {
           const Reference row = attend(t, b, h, i);
-          t.tensor[ATTEST_LSE].set({b, h, i}, row.lse);
+          const Cell at = query_cell(t, b, i);
+          t.tensor[ATTEST_LSE].set({at.batch, h, at.row}, row.lse);
           for (int64_t d = 0; d < p.head_dim_v; ++d)
-            t.tensor[ATTEST_O].set({b, h, i, d}, row.o[size_t(d)]);
+            t.tensor[ATTEST_O].set({at.batch, h, at.row, d}, row.o[size_t(d)]);
         }
   }
   /// Q and dO of queries that see no key.

@@ -388,8 +388,8 @@ Gradients differentiate(const Trial& trial) {
   const Tensor &q = trial.tensor[ATTEST_Q], &k = trial.tensor[ATTEST_K],
                &v = trial.tensor[ATTEST_V], &o = trial.tensor[ATTEST_O],
                &d_o = trial.tensor[ATTEST_DO], &lse = trial.tensor[ATTEST_LSE];
-  const int64_t queries = p.batch * p.num_heads * p.seq_len_q,
-                keys = p.batch * p.num_kv_heads * p.seq_len_kv;
+  const int64_t queries = q.spec.dim[0] * q.spec.dim[1] * q.spec.dim[2],
+                keys = k.spec.dim[0] * k.spec.dim[1] * k.spec.dim[2];
   Gradients made;
   for (const auto& [gradient, elements] :
        {std::pair{&made.dq, queries * p.head_dim}, std::pair{&made.dk, keys * p.head_dim},
@@ -402,17 +402,23 @@ Gradients differentiate(const Trial& trial) {
     made.dbias.value.resize(elements), made.dbias.magnitude.resize(elements);
   }
   const auto scale = double(p.softmax_scale);
-  for (int64_t row = 0; row < queries; ++row) {
-    const int64_t b = row / (p.num_heads * p.seq_len_q), h = row / p.seq_len_q % p.num_heads,
-                  i = row % p.seq_len_q, kv_head = h / (p.num_heads / p.num_kv_heads);
-    const Index query{b, h, i, 0};
+  for (int64_t n = 0; n < p.batch * p.num_heads * p.seq_len_q; ++n) {
+    const int64_t b = n / (p.num_heads * p.seq_len_q), h = n / p.seq_len_q % p.num_heads,
+                  i = n % p.seq_len_q, kv_head = h / (p.num_heads / p.num_kv_heads);
+    if (i >= length_q(trial, b)) continue;
+    const Cell of_query = query_cell(trial, b, i);
+    const int64_t row = (of_query.batch * p.num_heads + h) * q.spec.dim[2] + of_query.row;
+    const Index query{of_query.batch, h, of_query.row, 0};
     const Product delta = product(d_o, query, o, query);
-    for (int64_t j = 0; j < p.seq_len_kv; ++j) {
+    for (int64_t j = 0; j < length_kv(trial, b); ++j) {
       if (!visible(trial, b, h, i, j)) continue;
-      const Index key{b, kv_head, j, 0};
-      const int64_t key_row = (b * p.num_kv_heads + kv_head) * p.seq_len_kv + j;
+      const Cell of_key = key_cell(trial, b, j);
+      const Index key{of_key.batch, kv_head, of_key.row, 0};
+      const int64_t key_row =
+          (of_key.batch * p.num_kv_heads + kv_head) * k.spec.dim[2] + of_key.row;
       const Product gradient = product(d_o, query, v, key);
-      const double of_pair = logit(trial, b, h, i, j), of_row = lse.at({b, h, i}),
+      const double of_pair = logit(trial, b, h, i, j),
+                   of_row = lse.at({of_query.batch, h, of_query.row}),
                    weight = std::exp(of_pair - of_row);
       double slope = 1;
       if (p.softcap > 0)

@@ -318,8 +318,14 @@ class BackwardMaker : Maker {
       if (d_.chance(20)) note(problem, role);
     if (d_.chance(15)) note(problem, ATTEST_SINKS);
     if (d_.chance(15)) set_blocks(problem);
-    for (const int32_t role : {int32_t(ATTEST_SEQ_LENS_Q), int32_t(ATTEST_SEQ_LENS_KV)})
-      if (!global && !patches && d_.chance(15)) note(problem, role);
+    // One side packed, or both; patches and global tokens want both.
+    const bool packed = d_.chance(20);
+    const int side = global || patches ? 2 : int(d_.below(3));
+    if (packed && side != 1) note(problem, ATTEST_CU_SEQLENS_Q);
+    if (packed && side != 0) note(problem, ATTEST_CU_SEQLENS_KV);
+    for (const auto& [role, cu_seqlens] : {std::pair(ATTEST_SEQ_LENS_Q, ATTEST_CU_SEQLENS_Q),
+                                           {ATTEST_SEQ_LENS_KV, ATTEST_CU_SEQLENS_KV}})
+      if (!global && !patches && !problem.has(cu_seqlens) && d_.chance(15)) note(problem, role);
     softmax_backward_operation().complete(problem);
     place(problem);
     finish_problem(problem);

@@ -16,8 +16,8 @@ namespace attest::testing {
 namespace {
 
 /// Where a bug is one: in a band of grouped heads, under a mask or a bias of pairs, a softcap,
-/// slopes, sinks, a block mask, with global tokens, patches or lengths, with the gradient of a bias
-/// that all queries share.
+/// slopes, sinks, a block mask, with global tokens, patches, lengths or packed sequences, with the
+/// gradient of a bias that all queries share.
 constexpr const char *kBand = "num_heads=4 num_kv_heads=2 head_dim=24 causal=bottom_right",
                      *kMask = "num_heads=2 head_dim=24 mask",
                      *kBias = "num_heads=2 head_dim=24 bias",
@@ -30,6 +30,7 @@ constexpr const char *kBand = "num_heads=4 num_kv_heads=2 head_dim=24 causal=bot
                          "global_tokens=3",
                      *kPatches = "num_heads=2 head_dim=24 patch_size=16",
                      *kLengths = "batch=3 num_heads=2 head_dim=24 seq_lens_kv",
+                     *kPacked = "batch=3 num_heads=2 head_dim=24 cu_seqlens_q cu_seqlens_kv",
                      *kBiasGradient = "batch=2 num_heads=2 head_dim=24 softcap=2";
 
 const char* features_of(const std::string& bug) {
@@ -43,6 +44,9 @@ const char* features_of(const std::string& bug) {
   if (bug == "backward_global_queries_lost") return kGlobal;
   if (bug == "backward_length_ignored") return kLengths;
   if (bug == "backward_borrowed_keys_lost") return kPatches;
+  if (bug == "backward_last_block_of_next_sequence" || bug == "backward_last_sequence_lost" ||
+      bug == "backward_lse_at_padded_row")
+    return kPacked;
   if (bug == "backward_slope_of_next_head" || bug == "backward_distance_signed") return kAlibi;
   return bug == "backward_mask_ignored_in_dv" || bug == "backward_hidden_leaks" ? kMask : kBand;
 }
@@ -76,7 +80,7 @@ void try_bugs(const std::string& dtype, int queries, int keys) {
   core::Rates rates;
   int caught = 0, healthy = 0;
   for (const char* features : {kBand, kMask, kBias, kSoftcap, kAlibi, kSinks, kBlocks, kGlobal,
-                               kPatches, kLengths, kBiasGradient}) {
+                               kPatches, kLengths, kPacked, kBiasGradient}) {
     const int rows = features == kGlobal || features == kPatches ? keys : queries;
     const std::string bias =
         features == kBiasGradient ? " bias=[1,1,1," + std::to_string(keys) + "] dbias" : "";
@@ -98,8 +102,8 @@ void try_bugs(const std::string& dtype, int queries, int keys) {
       ++(is_healthy ? healthy : caught);
     }
   }
-  EXPECT_EQ(healthy, 11);
-  EXPECT_EQ(caught, dtype == "f32" ? 45 : 41);
+  EXPECT_EQ(healthy, 12);
+  EXPECT_EQ(caught, dtype == "f32" ? 48 : 44);
 }
 
 TEST(BackwardBugs, NeverPassAt61Keys) {

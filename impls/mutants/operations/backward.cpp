@@ -50,6 +50,9 @@ enum class Bug {
   kGlobalQueriesLost,
   kLengthIgnored,
   kBorrowedKeysLost,
+  kLastBlockOfNextSequence,
+  kLastSequenceLost,
+  kLseAtPaddedRow,
   kExpOfParts,
   kDsCut,
   kSmallRowsLost,
@@ -110,6 +113,12 @@ constexpr Description kDescriptions[] = {
     {"backward_length_ignored", "keys beyond the sequence's length are seen"},
     {"backward_borrowed_keys_lost",
      "dk and dv of keys leave out the short last patch that sees them from the next one"},
+    {"backward_last_block_of_next_sequence",
+     "a sequence's last block of keys is filled up with the next one's, whose dk and dv it sums "
+     "to"},
+    {"backward_last_sequence_lost", "dk and dv of the last packed sequence are 0"},
+    {"backward_lse_at_padded_row",
+     "the lse of packed queries is read where padding to multiples of 16 would put it"},
     {"backward_exp_of_parts", "p is exp(logit) times exp(-lse)"},
     {"backward_ds_cut", "ds beyond 12 is cut to it"},
     {"backward_small_rows_lost", "rows of dO that are below 1e-4 count as 0"},
@@ -145,7 +154,9 @@ class Gradients {
         dk_(memory),
         dv_(memory + a_.p.num_kv_heads * a_.p.seq_len_kv * a_.p.head_dim),
         dbias_(dv_ + a_.p.num_kv_heads * a_.p.seq_len_kv * a_.p.head_dim_v),
-        of_bias_(problem.tensor[ATTEST_DBIAS]) {}
+        of_bias_(problem.tensor[ATTEST_DBIAS]),
+        packed_queries_(packed(problem, ATTEST_CU_SEQLENS_Q, ATTEST_LSE)),
+        packed_keys_(packed(problem, ATTEST_CU_SEQLENS_KV, ATTEST_K)) {}
 
   void run() const {
     const int64_t of_bias = dense_dbias::elements(of_bias_);
@@ -162,6 +173,10 @@ class Gradients {
  private:
   using Any = attest::Any;
   bool is(Bug bug) const { return bug_ == bug; }
+  /// How many rows are packed; 0: none.
+  static int64_t packed(const attest_problem& problem, int32_t cu_seqlens, int32_t role) {
+    return problem.tensor[cu_seqlens].rank > 0 ? problem.tensor[role].dim[2] : 0;
+  }
   int64_t key_row(int64_t kv_head, int64_t j) const { return kv_head * a_.p.seq_len_kv + j; }
 
   void clear(int64_t kv_head) const {
@@ -177,39 +192,55 @@ class Gradients {
     for (int64_t n = 0; n < group; ++n) {
       const int64_t h = is(Bug::kGqaTiled) ? n * p.num_kv_heads + kv_head : kv_head * group + n;
       if (is(Bug::kLastHeadOnly)) clear(kv_head);
-      for (int64_t i = 0; i < p.seq_len_q; ++i) {
+      for (int64_t i = 0; i < a_.rows(b); ++i) {
         if (is(Bug::kOverwritten) && i % kTile == 0) clear(kv_head);
         add_query(b, h, kv_head, i);
       }
+      if (is(Bug::kLastBlockOfNextSequence) && packed_keys_ > 0 && b > 0)
+        add_last_block(b - 1, h, kv_head);
     }
-    for (int64_t j = 0; j < p.seq_len_kv; ++j) {
+    if (is(Bug::kLastSequenceLost) && packed_keys_ > 0 && b + 1 == p.batch) clear(kv_head);
+    for (int64_t j = 0; j < a_.key_rows(b); ++j) {
       const int64_t row = key_row(kv_head, j);
+      const auto [batch, at] = a_.key(b, j);
       const float scale =
           is(Bug::kScaleOfDkTwice) ? p.softmax_scale * p.softmax_scale : p.softmax_scale;
       for (int64_t d = 0; d < p.head_dim; ++d)
-        a_.d_k(b, kv_head, j, d) = scale * dk_[row * p.head_dim + d];
+        a_.d_k(batch, kv_head, at, d) = scale * dk_[row * p.head_dim + d];
       for (int64_t d = 0; d < p.head_dim_v; ++d)
-        a_.d_v(b, kv_head, j, d) = dv_[row * p.head_dim_v + d];
+        a_.d_v(batch, kv_head, at, d) = dv_[row * p.head_dim_v + d];
     }
   }
 
   float delta(int64_t b, int64_t h, int64_t i) const {
     if (is(Bug::kDeltaForgotten)) return 0;
-    if (is(Bug::kDeltaOfNextRow)) i = (i + 1) % a_.p.seq_len_q;
+    if (is(Bug::kDeltaOfNextRow)) i = (i + 1) % a_.rows(b);
+    const attest::Cell at = a_.query(b, i);
     float sum = 0;
     for (int64_t d = 0; d < a_.p.head_dim_v; ++d)
-      sum += d_o(b, h, i, d) * static_cast<float>(a_.o(b, h, i, d));
+      sum += d_o(at, h, d) * static_cast<float>(a_.o(at.batch, h, at.row, d));
     if (is(Bug::kDeltaOff)) return kDeltaFactor * sum;
     return is(Bug::kDeltaF16) ? mutants::rounded(sum, 11) : sum;
   }
 
-  float d_o(int64_t b, int64_t h, int64_t i, int64_t d) const {
-    const float x = a_.d_o(b, h, i, d);
+  float d_o(attest::Cell at, int64_t h, int64_t d) const {
+    const float x = a_.d_o(at.batch, h, at.row, d);
     return is(Bug::kGradientCut) ? std::clamp(x, -kMostGradient, kMostGradient) : x;
   }
-  float v(int64_t b, int64_t kv_head, int64_t j, int64_t d) const {
-    const float x = a_.v(b, kv_head, j, d);
+  float v(attest::Cell at, int64_t kv_head, int64_t d) const {
+    const float x = a_.v(at.batch, kv_head, at.row, d);
     return is(Bug::kValuesCut) ? std::clamp(x, -kMostValue, kMostValue) : x;
+  }
+  float q(attest::Cell at, int64_t h, int64_t d) const { return a_.q(at.batch, h, at.row, d); }
+  float k(attest::Cell at, int64_t kv_head, int64_t d) const {
+    return a_.k(at.batch, kv_head, at.row, d);
+  }
+  static int64_t padded(int64_t rows) { return (rows + kTile - 1) / kTile * kTile; }
+  float lse(int64_t b, int64_t h, int64_t i) const {
+    if (is(Bug::kLseAtPaddedRow) && packed_queries_ > 0)
+      return a_.lse(0, h, std::min(b * padded(a_.p.seq_len_q) + i, packed_queries_ - 1));
+    const auto [batch, row] = a_.query(b, i);
+    return a_.lse(batch, h, row);
   }
   float logit_of(float dot, int64_t b, int64_t h, int64_t i, int64_t j) const {
     if (is(Bug::kBlocksOfNextKey) && a_.block_mask &&
@@ -269,10 +300,10 @@ class Gradients {
 
   /// Whether the row's pairs are left out.
   bool loses_row(int64_t b, int64_t h, int64_t i) const {
-    if (is(Bug::kLowRowsLost) && a_.lse(b, h, i) < kLow) return true;
+    if (is(Bug::kLowRowsLost) && lse(b, h, i) < kLow) return true;
     if (!is(Bug::kSmallRowsLost)) return false;
     for (int64_t d = 0; d < a_.p.head_dim_v; ++d)
-      if (!(std::fabs(d_o(b, h, i, d)) < kSmallRow)) return false;
+      if (!(std::fabs(d_o(a_.query(b, i), h, d)) < kSmallRow)) return false;
     return true;
   }
   float weight_of(float logit, float lse) const {
@@ -287,19 +318,20 @@ class Gradients {
   void add_query(int64_t b, int64_t h, int64_t kv_head, int64_t i) const {
     const attest_softmax_params& p = a_.p;
     auto [begin, end] = a_.keys(b, i);
-    if (is(Bug::kLengthIgnored) && end == a_.length_kv(b)) end = p.seq_len_kv;
+    if (is(Bug::kLengthIgnored) && end == a_.length_kv(b)) end = a_.key_rows(b);
+    const attest::Cell query = a_.query(b, i);
     const float of_row = delta(b, h, i);
-    float lse = a_.lse(b, h, is(Bug::kLseOfNextRow) ? (i + 1) % p.seq_len_q : i);
+    float lse = this->lse(b, h, is(Bug::kLseOfNextRow) ? (i + 1) % a_.rows(b) : i);
     if (is(Bug::kSinkDividedOut) && a_.sinks && lse != kHidden)
       lse = std::log(std::exp(lse) - std::exp(a_.sink(h)));
     std::vector<float> dq(static_cast<size_t>(p.head_dim), 0.0f);
     const bool is_tail = is(Bug::kQueryTail) && i >= p.seq_len_q / kTile * kTile;
-    const int64_t keys = loses_row(b, h, i) ? 0 : p.seq_len_kv;
+    const int64_t keys = loses_row(b, h, i) ? 0 : a_.key_rows(b);
     for (int64_t j = 0; j < keys; ++j) {
+      const attest::Cell key = a_.key(b, j);
       float dot = 0, gradient = 0;
-      for (int64_t d = 0; d < p.head_dim; ++d)
-        dot += static_cast<float>(a_.q(b, h, i, d)) * static_cast<float>(a_.k(b, kv_head, j, d));
-      for (int64_t d = 0; d < p.head_dim_v; ++d) gradient += d_o(b, h, i, d) * v(b, kv_head, j, d);
+      for (int64_t d = 0; d < p.head_dim; ++d) dot += q(query, h, d) * k(key, kv_head, d);
+      for (int64_t d = 0; d < p.head_dim_v; ++d) gradient += d_o(query, h, d) * v(key, kv_head, d);
       const bool in_band = j >= begin && j < end;
       const float logit = in_band && !loses(b, kv_head, j) ? logit_of(dot, b, h, i, j) : kHidden;
       const bool unmasked = is(Bug::kMaskIgnoredInDv) && in_band && lse != kHidden,
@@ -326,19 +358,43 @@ class Gradients {
                  in_dq = !(is(Bug::kKeyTailOfDq) && j >= p.seq_len_kv / kTile * kTile);
       const int64_t row = key_row(kv_head, j);
       for (int64_t d = 0; d < p.head_dim; ++d) {
-        if (in_dq) dq[static_cast<size_t>(d)] += ds * static_cast<float>(a_.k(b, kv_head, j, d));
-        if (in_dk) dk_[row * p.head_dim + d] += ds * static_cast<float>(a_.q(b, h, i, d));
+        if (in_dq) dq[static_cast<size_t>(d)] += ds * k(key, kv_head, d);
+        if (in_dk) dk_[row * p.head_dim + d] += ds * q(query, h, d);
       }
       for (int64_t d = 0; d < p.head_dim_v && !is_tail; ++d) {
         if (is(Bug::kChannelTail) && d >= p.head_dim_v / kTile * kTile) break;
         float& sum = dv_[row * p.head_dim_v + d];
-        sum += weight * d_o(b, h, i, d);
+        sum += weight * d_o(query, h, d);
         if (is(Bug::kSumF16)) sum = mutants::rounded(sum, 11);
       }
     }
     for (int64_t d = 0; d < p.head_dim; ++d)
-      a_.d_q(b, h, i, d) =
+      a_.d_q(query.batch, h, query.row, d) =
           (is(Bug::kScaleOfDqForgotten) ? 1 : p.softmax_scale) * dq[static_cast<size_t>(d)];
+  }
+
+  /// Adds what sequence b gives to the keys of the next sequence that fill up its last block.
+  void add_last_block(int64_t b, int64_t h, int64_t kv_head) const {
+    const attest_softmax_params& p = a_.p;
+    const int64_t rest = padded(a_.length_kv(b)) - a_.length_kv(b),
+                  keys = std::min(rest, a_.length_kv(b + 1));
+    for (int64_t i = 0; i < a_.rows(b); ++i) {
+      const attest::Cell query = a_.query(b, i);
+      const float of_row = delta(b, h, i), lse = this->lse(b, h, i);
+      for (int64_t j = 0; j < keys && lse != kHidden; ++j) {
+        const attest::Cell key = a_.key(b + 1, j);
+        float dot = 0, gradient = 0;
+        for (int64_t d = 0; d < p.head_dim; ++d) dot += q(query, h, d) * k(key, kv_head, d);
+        for (int64_t d = 0; d < p.head_dim_v; ++d)
+          gradient += d_o(query, h, d) * v(key, kv_head, d);
+        const float weight = std::exp(p.softmax_scale * dot - lse);
+        const int64_t row = key_row(kv_head, j);
+        for (int64_t d = 0; d < p.head_dim; ++d)
+          dk_[row * p.head_dim + d] += weight * (gradient - of_row) * q(query, h, d);
+        for (int64_t d = 0; d < p.head_dim_v; ++d)
+          dv_[row * p.head_dim_v + d] += weight * d_o(query, h, d);
+      }
+    }
   }
 
   const Bug bug_;
@@ -347,6 +403,7 @@ class Gradients {
   float *dk_, *dv_;  // [num_kv_heads, seq_len_kv, head_dim], [num_kv_heads, seq_len_kv, head_dim_v]
   float* dbias_;     // as DBIAS, dense
   const attest_tensor& of_bias_;
+  const int64_t packed_queries_, packed_keys_;  // rows; 0: not packed
 };
 
 template <size_t kIndex>
@@ -361,8 +418,8 @@ struct Backward {
                   ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL | ATTEST_WITH_BIAS | ATTEST_WITH_MASK |
                   ATTEST_WITH_SOFTCAP | ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS |
                   ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_GLOBAL | ATTEST_WITH_SEQ_LENS |
-                  ATTEST_WITH_PATCHES | ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED |
-                  ATTEST_WITH_DBIAS};
+                  ATTEST_WITH_VARLEN | ATTEST_WITH_PATCHES | ATTEST_WITH_STRIDES |
+                  ATTEST_WITH_UNALIGNED | ATTEST_WITH_DBIAS};
   const attest_problem& problem;
 
   static const char* query(const attest_problem& problem, attest_support& support) {

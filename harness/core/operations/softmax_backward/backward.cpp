@@ -33,12 +33,12 @@ constexpr Role kBackwardRoles[] = {
     {ATTEST_ALIBI_SLOPES, "alibi_slopes", ATTEST_READ, false, ATTEST_F32},
     {ATTEST_SINKS, "sinks", ATTEST_READ, false, ATTEST_F32},
     {ATTEST_BLOCK_MASK, "block_mask", ATTEST_READ, false, ATTEST_BOOL},
+    {ATTEST_CU_SEQLENS_Q, "cu_seqlens_q", ATTEST_READ, false, ATTEST_I32},
+    {ATTEST_CU_SEQLENS_KV, "cu_seqlens_kv", ATTEST_READ, false, ATTEST_I32},
     {ATTEST_SEQ_LENS_Q, "seq_lens_q", ATTEST_READ, false, ATTEST_I32},
     {ATTEST_SEQ_LENS_KV, "seq_lens_kv", ATTEST_READ, false, ATTEST_I32},
     {ATTEST_DBIAS, "dbias", ATTEST_WRITE, false, ATTEST_NONE},  // after BIAS, whose dims it has
     // attest.h has all that follow, too; check() refuses them.
-    {ATTEST_CU_SEQLENS_Q, "cu_seqlens_q", ATTEST_READ, false, ATTEST_I32},
-    {ATTEST_CU_SEQLENS_KV, "cu_seqlens_kv", ATTEST_READ, false, ATTEST_I32},
     {ATTEST_PAGE_TABLE, "page_table", ATTEST_READ, false, ATTEST_I32},
     {ATTEST_ORDER, "order", ATTEST_READ, false, ATTEST_I32},
     {ATTEST_REL_BIAS, "rel_bias", ATTEST_READ, false, ATTEST_NONE},
@@ -46,7 +46,7 @@ constexpr Role kBackwardRoles[] = {
 
 /// The roles that check() refuses.
 std::span<const Role> not_judged_roles() {
-  const auto* first = std::ranges::find(kBackwardRoles, ATTEST_CU_SEQLENS_Q, &Role::index);
+  const auto* first = std::ranges::find(kBackwardRoles, ATTEST_PAGE_TABLE, &Role::index);
   return {first, std::end(kBackwardRoles)};
 }
 

@@ -27,7 +27,7 @@ Problem forward_problem(const Problem& problem);
 /// Operation::fills and Operation::fill:
 /// - "random": as that of softmax, with normal dO. Some rows of dO are 0.
 /// - "cancelling": V and dO have large means, so that do.v and delta nearly cancel.
-/// - "late": the last keys have large scores.
+/// - "late": the last keys of each sequence have large scores.
 /// - "sized": four kinds of rows take turns. Rows of the first kind have scores near 90, and those
 ///   of the second near -90, unless there is a softcap. In the third kind dO is 128 times as large,
 ///   and in the fourth it is 65,536 times smaller.

@@ -26,22 +26,48 @@ class BackwardEmulator {
         tensors_(tensors),
         rows_(problem, tensors),
         again_(kernel == 1 && double(p_.seq_len_q) * double(p_.seq_len_kv) <= kMostPairs),
-        backwards_(kernel == 1) {}
+        backwards_(kernel == 1),
+        query_places_(size_t(row_count(problem.tensor[ATTEST_DQ], 3))),
+        key_places_(size_t(row_count(problem.tensor[ATTEST_DK], 3))) {
+    const Geometry& geometry = rows_.geometry();
+    for (int64_t b = 0; b < p_.batch; ++b) {
+      for (int64_t h = 0; h < p_.num_heads; ++h)
+        for (int64_t i = 0; i < geometry.length_q(b); ++i)
+          query_places_[size_t(geometry.output_row(b, h, i))] = {b, h, i};
+      for (int64_t h = 0; h < p_.num_kv_heads; ++h)
+        for (int64_t j = 0; j < geometry.length_kv(b); ++j)
+          key_places_[size_t(geometry.key_row(b, h, j))] = {b, h, j};
+    }
+  }
 
   void row(int64_t number, const EmulationSink& sink) {
-    if (const int64_t head = number / p_.seq_len_q; head < p_.batch * p_.num_heads) {
-      const int64_t h = head % p_.num_heads, group = p_.num_heads / p_.num_kv_heads;
-      load(head / p_.num_heads, h / group);
-      sink(ATTEST_DQ, number, query_row({h % group, number % p_.seq_len_q}));
+    if (number < int64_t(query_places_.size())) {
+      const Place at = query_places_[size_t(number)];
+      if (at.b >= 0) {
+        load(at.b, at.head / rows_.group());
+        sink(ATTEST_DQ, number, query_row({at.head % rows_.group(), at.position}));
+      } else {
+        sink(ATTEST_DQ, number, std::vector<double>(size_t(p_.head_dim)));
+      }
     }
-    if (const int64_t head = number / p_.seq_len_kv; head < p_.batch * p_.num_kv_heads) {
-      load(head / p_.num_kv_heads, head % p_.num_kv_heads);
-      key_row(number % p_.seq_len_kv, sink, number);
+    if (number < int64_t(key_places_.size())) {
+      const Place at = key_places_[size_t(number)];
+      if (at.b >= 0) {
+        load(at.b, at.head);
+        key_row(at.position, sink, number);
+      } else {
+        sink(ATTEST_DK, number, std::vector<double>(size_t(p_.head_dim)));
+        sink(ATTEST_DV, number, std::vector<double>(size_t(p_.head_dim_v)));
+      }
     }
     if (number < row_count(problem_.tensor[ATTEST_DBIAS], 3)) bias_row(number, sink);
   }
 
  private:
+  /// Where a row of a tensor stands. A row of no sequence has b = -1, and its gradient is 0.
+  struct Place {
+    int64_t b = -1, head = 0, position = 0;
+  };
   struct Weights {
     double p, ds, d_logit;  // d_logit: ds without the slope
   };
@@ -100,7 +126,7 @@ class BackwardEmulator {
     if (!again_ || !std::isfinite(of.lse)) return of;
     double total = 0, delta = 0, off = 0;
     const TensorSpec& spec = tensors_[ATTEST_O].spec;
-    for (int64_t j = 0; j < p_.seq_len_kv; ++j) {
+    for (int64_t j = 0; j < rows_.length_kv(); ++j) {
       const double term = rows_.pair_term(at, j);
       if (term == kHidden) continue;
       double score = 0, gradient = 0;
@@ -113,7 +139,7 @@ class BackwardEmulator {
     }
     total += std::exp(rows_.geometry().sink(rows_.query_head(at.h)) - of.lse);
     for (int64_t c = 0; c < p_.head_dim_v; ++c) {
-      const double o = tensors_[ATTEST_O].at({b_, rows_.query_head(at.h), at.i, c});
+      const double o = rows_.o(at, c);
       off += std::fabs(rows_.d_o(at)[c]) *
              std::max(unit_roundoff(spec.dtype) * std::fabs(o), half_subnormal(spec.dtype));
     }
@@ -128,8 +154,7 @@ class BackwardEmulator {
   }
   double given_delta(Query at) const {
     std::vector<double> o(static_cast<size_t>(p_.head_dim_v));
-    for (size_t c = 0; c < o.size(); ++c)
-      o[c] = tensors_[ATTEST_O].at({b_, rows_.query_head(at.h), at.i, int64_t(c)});
+    for (size_t c = 0; c < o.size(); ++c) o[c] = rows_.o(at, int64_t(c));
     return dot(rows_.d_o(at), o.data(), p_.head_dim_v);
   }
 
@@ -183,7 +208,7 @@ class BackwardEmulator {
 
   std::vector<double> query_row(Query at) {
     std::vector<Addend> addends;
-    for (int64_t j = 0; j < p_.seq_len_kv; ++j)
+    for (int64_t j = 0; j < rows_.length_kv(); ++j)
       if (const double term = rows_.pair_term(at, j); term != kHidden)
         addends.push_back({weights(at, j, term).ds, rows_.k(j)});
     return gradient(std::move(addends), p_.head_dim, double(p_.softmax_scale),
@@ -193,7 +218,7 @@ class BackwardEmulator {
   void key_row(int64_t j, const EmulationSink& sink, int64_t number) {
     std::vector<Addend> of_k, of_v;
     for (int64_t h = 0; h < rows_.group(); ++h)
-      for (int64_t i = 0; i < p_.seq_len_q; ++i)
+      for (int64_t i = 0; i < rows_.length_q(); ++i)
         if (const double term = rows_.pair_term({h, i}, j); term != kHidden) {
           const Weights pair = weights({h, i}, j, term);
           of_k.push_back({pair.ds, rows_.q({h, i})});
@@ -225,8 +250,8 @@ class BackwardEmulator {
     for (int64_t b = along[0].begin; b < along[0].end; ++b)
       for (int64_t h = along[1].begin; h < along[1].end; ++h) {
         load(b, h / rows_.group());
-        for (int64_t i = along[2].begin; i < along[2].end; ++i)
-          for (int64_t j = 0; j < p_.seq_len_kv; ++j) {
+        for (int64_t i = along[2].begin; i < std::min(along[2].end, rows_.length_q()); ++i)
+          for (int64_t j = 0; j < rows_.length_kv(); ++j) {
             const Query query{h % rows_.group(), i};
             if (const double term = rows_.pair_term(query, j); term != kHidden)
               addends[size_t(j)].push_back({weights(query, j, term).d_logit, &one});
@@ -244,6 +269,7 @@ class BackwardEmulator {
   const Tensors& tensors_;
   HeadRows rows_;
   const bool again_, backwards_;
+  std::vector<Place> query_places_, key_places_;  // of each row of DQ; of DK and DV
   bool loaded_ = false;
   int64_t b_ = 0, kv_head_ = 0;
   std::map<std::pair<int64_t, int64_t>, Known> known_;  // by query head of the group and position

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "core/operations/softmax/problem/geometry.hpp"
 #include "core/operations/softmax/softmax.hpp"
 #include "core/operations/softmax_backward/backward.hpp"
+#include "core/tensor/constants.hpp"
 #include "core/tensor/error.hpp"
 
 namespace attest::core::backward {
@@ -39,7 +41,8 @@ bool may_hide(const Problem& problem) {
   return p.window_left >= 0 || p.window_right >= 0 ||
          std::ranges::any_of(
              std::initializer_list<int32_t>{ATTEST_MASK, ATTEST_BIAS, ATTEST_BLOCK_MASK,
-                                            ATTEST_SEQ_LENS_Q, ATTEST_SEQ_LENS_KV},
+                                            ATTEST_SEQ_LENS_Q, ATTEST_SEQ_LENS_KV,
+                                            ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV},
              [&](int32_t role) { return problem.has(role); });
 }
 
@@ -69,14 +72,17 @@ void write_closed_form(const Problem& forward, const Fill& fill, const Tensors& 
   if (is_missing) throw Error("fill '" + fill.name + "': a row of O or LSE has no closed form");
 }
 
-/// The rows of one head of a tensor in float64, [tokens, channels].
-std::vector<double> rows_of(const Tensor& tensor, int64_t b, int64_t head) {
+/// The first `count` positions of one head of a tensor in float64, [count, channels].
+std::vector<double> rows_of(const Tensor& tensor, int64_t head, int64_t count,
+                            const std::function<Cell(int64_t position)>& cell_of) {
   const TensorSpec& spec = tensor.spec;
-  std::vector<double> rows(size_t(spec.dim[2] * spec.dim[3]));
-  for (int64_t row = 0; row < spec.dim[2]; ++row)
+  std::vector<double> rows(size_t(count * spec.dim[3]));
+  for (int64_t n = 0; n < count; ++n) {
+    const Cell at = cell_of(n);
     load_row(tensor.data, spec.dtype,
-             b * spec.stride[0] + head * spec.stride[1] + row * spec.stride[2], spec.dim[3],
-             spec.stride[3], rows.data() + row * spec.dim[3]);
+             at.outer * spec.stride[0] + head * spec.stride[1] + at.row * spec.stride[2],
+             spec.dim[3], spec.stride[3], rows.data() + n * spec.dim[3]);
+  }
   return rows;
 }
 
@@ -85,8 +91,9 @@ std::vector<double> rows_of(const Tensor& tensor, int64_t b, int64_t head) {
 double attend(const std::vector<double>& logits, double sink, const double* v,
               std::vector<double>& o) {
   constexpr double kNothing = -690;  // e^-690 is far below every roundoff, and above 1e-300
-  double top = *std::max_element(logits.begin(), logits.end());
   std::fill(o.begin(), o.end(), 0.0);
+  if (logits.empty()) return kHidden;
+  double top = *std::max_element(logits.begin(), logits.end());
   if (top == kHidden) return kHidden;
   top = std::max(top, sink);
   const auto weight_of = [&](double logit) {
@@ -107,19 +114,19 @@ void poison_hidden(const Problem& problem, const Tensors& tensors) {
   const auto& p = problem.as<FillParams>();
   const Geometry geometry(problem, tensors);
   const int64_t group = p.num_heads / p.num_kv_heads;
-  std::vector<bool> key_seen(size_t(p.batch * p.num_kv_heads * p.seq_len_kv)),
-      query_sees(size_t(p.batch * p.num_heads * p.seq_len_q));
+  std::vector<bool> key_seen(size_t(row_count(tensors[ATTEST_K].spec, 3))),
+      query_sees(size_t(row_count(tensors[ATTEST_Q].spec, 3)));
   std::vector<double> terms;
   for (int64_t b = 0; b < p.batch; ++b)
     for (int64_t h = 0; h < p.num_heads; ++h)
-      for (int64_t i = 0; i < p.seq_len_q; ++i) {
-        const Interval keys = i < geometry.length_q(b) ? geometry.keys(b, i) : Interval{};
+      for (int64_t i = 0; i < geometry.length_q(b); ++i) {
+        const Interval keys = geometry.keys(b, i);
         terms.assign(size_t(keys.size()), 0);
         if (keys.size() > 0) geometry.add_pair_terms(b, h, i, keys, terms.data());
         for (size_t n = 0; n < terms.size(); ++n) {
           if (terms[n] == kHidden) continue;
-          key_seen[size_t((b * p.num_kv_heads + h / group) * p.seq_len_kv + keys.begin) + n] = true;
-          query_sees[size_t((b * p.num_heads + h) * p.seq_len_q + i)] = true;
+          key_seen[size_t(geometry.key_row(b, h / group, keys.begin + int64_t(n)))] = true;
+          query_sees[size_t(geometry.output_row(b, h, i))] = true;
         }
       }
   const auto poison = [](const std::vector<bool>& counts) {
@@ -160,12 +167,18 @@ void put_nan(const Tensor& tensor, int64_t row, int64_t first_channel, int64_t p
           std::numeric_limits<double>::quiet_NaN());
 }
 
-/// In the last query head of the last sequence dO of one row has a NaN, and Q of another. O and LSE
-/// of the latter are what the forward pass makes of it.
+/// In the last query head of the last of the longest sequences dO of one row has a NaN, and Q of
+/// another. O and LSE of the latter are what the forward pass makes of it.
 void write_wild(const Problem& problem, uint64_t seed, const Tensors& tensors) {
   const auto& p = problem.as<FillParams>();
-  const int64_t head = (p.batch * p.num_heads - 1) * p.seq_len_q, of_do = head + p.seq_len_q / 3,
-                of_q = head + p.seq_len_q * 2 / 3;
+  const Geometry geometry(problem, tensors);
+  int64_t b = 0;
+  for (int64_t other = 1; other < p.batch; ++other)
+    if (geometry.length_q(other) >= geometry.length_q(b)) b = other;
+  const int64_t length = geometry.length_q(b);
+  if (length == 0) return;
+  const int64_t of_do = geometry.output_row(b, p.num_heads - 1, length / 3),
+                of_q = geometry.output_row(b, p.num_heads - 1, length * 2 / 3);
   const auto any_channel = [&](int32_t role, int64_t width) {
     return int64_t(random_below(seed, uint64_t(role), uint64_t(width)));
   };
@@ -181,6 +194,24 @@ void write_wild(const Problem& problem, uint64_t seed, const Tensors& tensors) {
   store(lse.data, lse.spec.dtype, at, std::numeric_limits<double>::quiet_NaN());
 }
 
+/// The last keys of each sequence, an eighth of them, have large scores.
+void enlarge_late_keys(const Problem& problem, const Tensors& tensors) {
+  const auto& p = problem.as<FillParams>();
+  const Geometry geometry(problem, tensors);
+  const Tensor& k = tensors[ATTEST_K];
+  for (int64_t b = 0; b < p.batch; ++b) {
+    const int64_t length = geometry.length_kv(b);
+    for (int64_t kv_head = 0; kv_head < p.num_kv_heads; ++kv_head)
+      for (int64_t j = length - (length + 7) / 8; j < length; ++j) {
+        const int64_t row = row_offset(k.spec, 3, geometry.key_row(b, kv_head, j));
+        for (int64_t c = 0; c < p.head_dim; ++c) {
+          const int64_t at = row + c * k.spec.stride[3];
+          store(k.data, k.spec.dtype, at, load(k.data, k.spec.dtype, at) * double(kLateFactor));
+        }
+      }
+  }
+}
+
 }  // namespace
 
 bool forward_is_cheap(const Problem& problem) {
@@ -192,19 +223,28 @@ void write_forward(const Problem& problem, const Tensors& tensors) {
   const auto& p = forward.as<FillParams>();
   const Geometry geometry(forward, tensors);
   const Tensor &to_o = tensors[ATTEST_O], &to_lse = tensors[ATTEST_LSE];
+  const auto write = [&](int64_t row, double lse, const std::vector<double>& o) {
+    for (int64_t d = 0; d < p.head_dim_v; ++d)
+      store(to_o.data, to_o.spec.dtype, row_offset(to_o.spec, 3, row) + d * to_o.spec.stride[3],
+            o[size_t(d)]);
+    store(to_lse.data, ATTEST_F32, row_offset(to_lse.spec, 3, row), lse);
+  };
   for (int64_t b = 0; b < p.batch; ++b)
     for (int64_t h = 0; h < p.num_heads; ++h) {
-      const int64_t kv_head = h / (p.num_heads / p.num_kv_heads);
-      const std::vector<double> q = rows_of(tensors[ATTEST_Q], b, h),
-                                k = rows_of(tensors[ATTEST_K], b, kv_head),
-                                v = rows_of(tensors[ATTEST_V], b, kv_head);
-#pragma omp parallel
+      const int64_t kv_head = h / (p.num_heads / p.num_kv_heads), length_q = geometry.length_q(b),
+                    length_kv = geometry.length_kv(b);
+      const auto query_of = [&](int64_t i) { return geometry.query(b, i); };
+      const auto key_of = [&](int64_t j) { return geometry.key(b, j); };
+      const std::vector<double> q = rows_of(tensors[ATTEST_Q], h, length_q, query_of),
+                                k = rows_of(tensors[ATTEST_K], kv_head, length_kv, key_of),
+                                v = rows_of(tensors[ATTEST_V], kv_head, length_kv, key_of);
+#pragma omp parallel if (length_q * length_kv * p.head_dim > kThreadedElements)
       {
-        std::vector<double> logits(static_cast<size_t>(p.seq_len_kv)),
+        std::vector<double> logits(static_cast<size_t>(length_kv)),
             o(static_cast<size_t>(p.head_dim_v));
 #pragma omp for schedule(static)
-        for (int64_t i = 0; i < p.seq_len_q; ++i) {
-          const Interval keys = i < geometry.length_q(b) ? geometry.keys(b, i) : Interval{};
+        for (int64_t i = 0; i < length_q; ++i) {
+          const Interval keys = geometry.keys(b, i);
           std::fill(logits.begin(), logits.end(), kHidden);
           for (int64_t j = keys.begin; j < keys.end; ++j) {
             double dot = 0;
@@ -216,17 +256,12 @@ void write_forward(const Problem& problem, const Tensors& tensors) {
           if (geometry.pair_terms() && keys.size() > 0)
             geometry.add_pair_terms(b, h, i, keys, logits.data() + keys.begin);
           const double lse = attend(logits, geometry.sink(h), v.data(), o);
-          for (int64_t d = 0; d < p.head_dim_v; ++d)
-            store(to_o.data, to_o.spec.dtype,
-                  b * to_o.spec.stride[0] + h * to_o.spec.stride[1] + i * to_o.spec.stride[2] +
-                      d * to_o.spec.stride[3],
-                  o[size_t(d)]);
-          store(to_lse.data, ATTEST_F32,
-                b * to_lse.spec.stride[0] + h * to_lse.spec.stride[1] + i * to_lse.spec.stride[2],
-                lse);
+          write(geometry.output_row(b, h, i), lse, o);
         }
       }
     }
+  for (const int64_t row : geometry.idle_rows())
+    write(row, kHidden, std::vector<double>(size_t(p.head_dim_v)));
 }
 
 std::vector<std::string> fills(const Problem& problem) {
@@ -263,11 +298,7 @@ void fill(const Problem& problem, const Fill& fill, const Tensors& tensors, bool
   if (cancels)
     edit_elements(tensors[ATTEST_V],
                   [](int64_t, int64_t, double x) { return x + double(kMeanValue); });
-  if (fill.name == "late")
-    edit_elements(tensors[ATTEST_K], [&](int64_t row, int64_t, double x) {
-      return row % p.seq_len_kv >= p.seq_len_kv - (p.seq_len_kv + 7) / 8 ? x * double(kLateFactor)
-                                                                         : x;
-    });
+  if (fill.name == "late") enlarge_late_keys(problem, tensors);
   if (fill.name == "sized" && p.softcap == 0) shift_scores(p, tensors);
   if (!forward_is_cheap(problem) && has_closed_form(forward, of_forward))
     write_closed_form(forward, of_forward, tensors);

@@ -11,6 +11,7 @@
 #include "core/operations/softmax_backward/backward.hpp"
 #include "core/operations/softmax_backward/backward_rows.hpp"
 #include "core/operations/softmax_backward/bias_gradient.hpp"
+#include "core/tensor/constants.hpp"
 #include "core/tensor/random.hpp"
 
 namespace attest::core::backward {
@@ -63,20 +64,24 @@ class BackwardGolden final : public Golden {
     for (int64_t b = 0; b < p_.batch; ++b)
       for (int64_t kv_head = 0; kv_head < p_.num_kv_heads; ++kv_head) {
         rows.load(b, kv_head);
-        const std::vector<int64_t> keys = judged_keys(b * p_.num_kv_heads + kv_head);
+        const std::vector<int64_t> keys =
+            judged(rows.length_kv(), keys_, kKeySeed, b * p_.num_kv_heads + kv_head);
         expect_keys(rows, errors, kv_head, keys, sink);
         Bounds bounds;
-        if (queries_ < p_.seq_len_q || keys_ < p_.seq_len_kv) bounds = bounds_of(rows);
+        if (queries_ < rows.length_q() || keys_ < rows.length_kv()) bounds = bounds_of(rows);
         for (int64_t h = 0; h < rows.group(); ++h) {
           const std::vector<int64_t> queries =
-              judged_queries(b * p_.num_heads + rows.query_head(h));
+              judged(rows.length_q(), queries_, kQuerySeed, b * p_.num_heads + rows.query_head(h));
           expect_queries(rows, errors, h, queries, sink);
-          if (queries_ < p_.seq_len_q)
-            sweep_queries(rows, bounds, h, all_but(queries, p_.seq_len_q), sink);
+          if (queries_ < rows.length_q())
+            sweep_queries(rows, bounds, h, all_but(queries, rows.length_q()), sink);
         }
-        if (keys_ < p_.seq_len_kv)
-          sweep_keys(rows, bounds, kv_head, all_but(keys, p_.seq_len_kv), sink);
+        if (keys_ < rows.length_kv())
+          sweep_keys(rows, bounds, kv_head, all_but(keys, rows.length_kv()), sink);
       }
+    expect_zeros(errors, ATTEST_DQ, rows.geometry().idle_rows(), sink);
+    const std::vector<int64_t> idle_keys = rows.geometry().idle_key_rows();
+    for (const int32_t role : {ATTEST_DK, ATTEST_DV}) expect_zeros(errors, role, idle_keys, sink);
     if (!problem_.has(ATTEST_DBIAS)) return;
     const TensorSpec& spec = problem_.tensor[ATTEST_DBIAS];
     for (int64_t b = 0; b < spec.dim[0]; ++b)
@@ -98,24 +103,39 @@ class BackwardGolden final : public Golden {
   }
 
  private:
-  std::vector<int64_t> judged_queries(int64_t head) const {
-    return sample_places(p_.seq_len_q, queries_, 0, random_bits(kQuerySeed, uint64_t(head)));
-  }
-  std::vector<int64_t> judged_keys(int64_t head) const {
-    return sample_places(p_.seq_len_kv, keys_, 0, random_bits(kKeySeed, uint64_t(head)));
+  /// The positions of a head that are judged.
+  static std::vector<int64_t> judged(int64_t length, int64_t count, uint64_t seed, int64_t head) {
+    if (length == 0) return {};
+    return sample_places(length, std::min(length, count), 0, random_bits(seed, uint64_t(head)));
   }
 
-  /// The number of the first row of a head in a tensor of `heads` heads.
-  static int64_t first_row(int64_t b, int64_t head, int64_t heads, int64_t length) {
-    return (b * heads + head) * length;
+  /// Channels of the pairs of these rows with so many others.
+  int64_t pair_elements(const std::vector<int64_t>& rows, int64_t others) const {
+    return int64_t(rows.size()) * others * (p_.head_dim + p_.head_dim_v);
+  }
+
+  /// Rows that belong to no position have the gradient 0.
+  void expect_zeros(const PairErrors& errors, int32_t role, const std::vector<int64_t>& rows,
+                    const Sink& sink) const {
+    const TensorSpec& spec = problem_.tensor[size_t(role)];
+    std::vector<double> value(size_t(spec.dim[3])), sigma(value);
+    GradientSum(spec.dim[3])
+        .finish(errors.arithmetic, spec.dtype, 1, 0, 0, value.data(), sigma.data());
+    for (size_t begin = 0; begin < rows.size(); begin += size_t(kSweptRows))
+      sink({.role = role,
+            .leading = 3,
+            .width = spec.dim[3],
+            .rows =
+                std::span(rows).subspan(begin, std::min(size_t(kSweptRows), rows.size() - begin)),
+            .shared = true,
+            .value = value.data(),
+            .sigma = sigma.data()});
   }
 
   void expect_queries(const HeadRows& rows, const PairErrors& errors, int64_t h,
                       const std::vector<int64_t>& queries, const Sink& sink) const {
-    const int64_t first =
-        first_row(rows.sequence(), rows.query_head(h), p_.num_heads, p_.seq_len_q);
     const auto width = size_t(p_.head_dim);
-#pragma omp parallel
+#pragma omp parallel if (pair_elements(queries, rows.length_kv()) > kThreadedElements)
     {
       GradientSum sum(p_.head_dim);
       std::vector<double> terms(size_t(p_.seq_len_kv)), value(size_t(kTaskRows) * width),
@@ -126,7 +146,8 @@ class BackwardGolden final : public Golden {
         const size_t end = std::min(begin + size_t(kTaskRows), queries.size());
         numbers.clear();
         for (size_t n = begin; n < end; ++n) {
-          numbers.push_back(first + queries[n]);
+          numbers.push_back(
+              rows.geometry().output_row(rows.sequence(), rows.query_head(h), queries[n]));
           expect_query(rows, errors, {h, queries[n]}, terms, sum, &value[(n - begin) * width],
                        &sigma[(n - begin) * width]);
         }
@@ -168,9 +189,9 @@ class BackwardGolden final : public Golden {
 
   void expect_keys(const HeadRows& rows, const PairErrors& errors, int64_t kv_head,
                    const std::vector<int64_t>& keys, const Sink& sink) const {
-    const int64_t first = first_row(rows.sequence(), kv_head, p_.num_kv_heads, p_.seq_len_kv);
     const auto width = size_t(p_.head_dim), width_v = size_t(p_.head_dim_v);
-#pragma omp parallel
+    const int64_t others = rows.group() * rows.length_q();
+#pragma omp parallel if (pair_elements(keys, others) > kThreadedElements)
     {
       GradientSum of_k(p_.head_dim), of_v(p_.head_dim_v);
       std::vector<double> value(size_t(kTaskRows) * std::max(width, width_v)), sigma(value),
@@ -181,7 +202,7 @@ class BackwardGolden final : public Golden {
         const size_t end = std::min(begin + size_t(kTaskRows), keys.size());
         numbers.clear();
         for (size_t n = begin; n < end; ++n) {
-          numbers.push_back(first + keys[n]);
+          numbers.push_back(rows.geometry().key_row(rows.sequence(), kv_head, keys[n]));
           sum_queries(rows, errors, keys[n], of_k, of_v);
           of_k.finish(errors.arithmetic, problem_.tensor[ATTEST_DK].dtype, double(p_.softmax_scale),
                       0, 0, &value[(n - begin) * width], &sigma[(n - begin) * width]);
@@ -209,7 +230,7 @@ class BackwardGolden final : public Golden {
     of_k.clear(), of_v.clear();
     const GroupedOrder& order = rows.query_order();
     for (size_t n = 0; n < order.place.size(); ++n) {
-      const Query at{order.place[n] / p_.seq_len_q, order.place[n] % p_.seq_len_q};
+      const Query at{order.place[n] / rows.length_q(), order.place[n] % rows.length_q()};
       const std::optional<Pair> pair = rows.pair(errors, at, j, rows.pair_term(at, j));
       if (pair) {
         const double lse = errors.lse(rows.lse(at));
@@ -255,25 +276,25 @@ class BackwardGolden final : public Golden {
     const std::vector<int64_t> others = all_but(judged, count);
     if (!others.empty())
       sweep(
-          ATTEST_DBIAS, first, others, spec.dim[3],
+          ATTEST_DBIAS, [&](int64_t i) { return first + i; }, others, spec.dim[3],
           [&](int64_t i, size_t) { return slice.bound(i); }, sink);
   }
 
   Bounds bounds_of(const HeadRows& rows) const {
     Bounds bounds{.k = std::vector<double>(size_t(p_.head_dim)),
-                  .d_logit = std::vector<double>(size_t(rows.group() * p_.seq_len_q)),
+                  .d_logit = std::vector<double>(size_t(rows.group() * rows.length_q())),
                   .dk = std::vector<double>(size_t(p_.head_dim)),
                   .dv = std::vector<double>(size_t(p_.head_dim_v))};
-    for (int64_t j = 0; j < p_.seq_len_kv; ++j)
+    for (int64_t j = 0; j < rows.length_kv(); ++j)
       for (size_t c = 0; c < bounds.k.size(); ++c)
         bounds.k[c] = std::max(bounds.k[c], std::fabs(rows.k(j)[c]));
     const double largest_v = rows.largest_v();
     for (int64_t h = 0; h < rows.group(); ++h)
-      for (int64_t i = 0; i < p_.seq_len_q; ++i) {
+      for (int64_t i = 0; i < rows.length_q(); ++i) {
         const Query at{h, i};
         if (rows.lse(at) == kHidden) continue;  // it sees no key
         const double d_logit = rows.d_logit_bound(at, largest_v);
-        bounds.d_logit[size_t(h * p_.seq_len_q + i)] = d_logit;
+        bounds.d_logit[size_t(h * rows.length_q() + i)] = d_logit;
         for (size_t c = 0; c < bounds.dk.size(); ++c)
           bounds.dk[c] += d_logit * std::fabs(rows.q(at)[c]);
         const double p = std::isnan(d_logit) ? d_logit : 1;
@@ -286,10 +307,12 @@ class BackwardGolden final : public Golden {
   // Roundings are far smaller than what norms leave to spare.
   static double widened(double bound) { return 1.5 * bound + 1e-6; }
 
-  void sweep(int32_t role, int64_t first, const std::vector<int64_t>& places, int64_t width,
+  /// `row` returns the number of the row of a place.
+  void sweep(int32_t role, const std::function<int64_t(int64_t place)>& row,
+             const std::vector<int64_t>& places, int64_t width,
              const std::function<double(int64_t place, size_t channel)>& bound,
              const Sink& sink) const {
-#pragma omp parallel
+#pragma omp parallel if (int64_t(places.size()) * width > kThreadedElements)
     {
       std::vector<double> low(size_t(kSweptRows * width)), high(low);
       std::vector<int64_t> numbers;
@@ -298,7 +321,7 @@ class BackwardGolden final : public Golden {
         const size_t end = std::min(begin + size_t(kSweptRows), places.size());
         numbers.clear();
         for (size_t n = begin; n < end; ++n) {
-          numbers.push_back(first + places[n]);
+          numbers.push_back(row(places[n]));
           for (size_t c = 0; c < size_t(width); ++c) {
             const size_t at = (n - begin) * size_t(width) + c;
             high[at] = widened(bound(places[n], c));
@@ -319,10 +342,13 @@ class BackwardGolden final : public Golden {
                      const std::vector<int64_t>& queries, const Sink& sink) const {
     const double scale = std::fabs(double(p_.softmax_scale));
     sweep(
-        ATTEST_DQ, first_row(rows.sequence(), rows.query_head(h), p_.num_heads, p_.seq_len_q),
+        ATTEST_DQ,
+        [&](int64_t i) {
+          return rows.geometry().output_row(rows.sequence(), rows.query_head(h), i);
+        },
         queries, p_.head_dim,
         [&](int64_t i, size_t c) {
-          return scale * bounds.d_logit[size_t(h * p_.seq_len_q + i)] * bounds.k[c];
+          return scale * bounds.d_logit[size_t(h * rows.length_q() + i)] * bounds.k[c];
         },
         sink);
   }
@@ -330,13 +356,14 @@ class BackwardGolden final : public Golden {
   void sweep_keys(const HeadRows& rows, const Bounds& bounds, int64_t kv_head,
                   const std::vector<int64_t>& keys, const Sink& sink) const {
     const double scale = std::fabs(double(p_.softmax_scale));
-    const int64_t first = first_row(rows.sequence(), kv_head, p_.num_kv_heads, p_.seq_len_kv);
+    const auto row = [&](int64_t j) {
+      return rows.geometry().key_row(rows.sequence(), kv_head, j);
+    };
     sweep(
-        ATTEST_DK, first, keys, p_.head_dim,
-        [&](int64_t, size_t c) { return scale * bounds.dk[c]; }, sink);
-    sweep(
-        ATTEST_DV, first, keys, p_.head_dim_v, [&](int64_t, size_t c) { return bounds.dv[c]; },
+        ATTEST_DK, row, keys, p_.head_dim, [&](int64_t, size_t c) { return scale * bounds.dk[c]; },
         sink);
+    sweep(
+        ATTEST_DV, row, keys, p_.head_dim_v, [&](int64_t, size_t c) { return bounds.dv[c]; }, sink);
   }
 
   void count_distinct() {

@@ -1,9 +1,11 @@
 // Relations between runs of the gradients.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "core/operations/relation.hpp"
 #include "core/operations/softmax_backward/backward.hpp"
+#include "core/tensor/random.hpp"
 
 namespace attest::core::backward {
 namespace {
@@ -87,6 +89,20 @@ class BackwardRowSum final : public Relation {
   Tensors inputs_;
 };
 
+/// The rows of a tensor of queries or keys in another order. Packed tokens stay in their sequence.
+std::vector<int64_t> shuffled_rows(const Tensor& tensor, const Tensor& cu_seqlens, uint64_t seed) {
+  if (!cu_seqlens) return shuffled_places(tensor.spec.dim[2], seed);
+  std::vector<int64_t> rows(size_t(tensor.spec.dim[2]));
+  std::iota(rows.begin(), rows.end(), 0);
+  for (int64_t b = 0; b + 1 < cu_seqlens.spec.dim[0]; ++b) {
+    const auto begin = int64_t(cu_seqlens.at({b})), end = int64_t(cu_seqlens.at({b + 1}));
+    const std::vector<int64_t> places =
+        shuffled_places(end - begin, random_bits(seed, uint64_t(b)));
+    for (int64_t n = begin; n < end; ++n) rows[size_t(n)] = begin + places[size_t(n - begin)];
+  }
+  return rows;
+}
+
 /// How many pairs an element of DBIAS sums over; 0: there is no DBIAS.
 double pairs_of_bias(const Problem& problem) {
   if (!problem.has(ATTEST_DBIAS)) return 0;
@@ -111,13 +127,16 @@ double largest_gradient(const Problem& problem, const Tensors& inputs) {
 std::vector<std::unique_ptr<Relation>> relations(const Problem& problem, const Tensors& inputs) {
   const auto& p = problem.as<RelationParams>();
   std::vector<std::unique_ptr<Relation>> list;
+  // `rows`: of the tokens of these roles. Packed tokens have no common place in a mask or a bias.
   const auto permuted = [&](std::string_view name, std::initializer_list<int32_t> roles,
-                            int pair_axis, const std::vector<int64_t>& source) {
+                            int pair_axis, bool is_packed, const std::vector<int64_t>& rows) {
     std::vector<Rearrangement> changes;
-    for (const int32_t role : roles) changes.push_back({role, -1, 2, source});
+    for (const int32_t role : roles) changes.push_back({role, -1, 2, rows});
     for (const int32_t role : {ATTEST_MASK, ATTEST_BIAS, ATTEST_DBIAS})
-      if (const TensorSpec& spec = problem.tensor[size_t(role)]; spec.dim[pair_axis] > 1)
-        changes.push_back({role, -1, pair_axis, source});
+      if (const TensorSpec& spec = problem.tensor[size_t(role)]; spec.dim[pair_axis] > 1) {
+        if (is_packed) return;
+        changes.push_back({role, -1, pair_axis, rows});
+      }
     list.push_back(rearranged(name, problem, inputs, std::move(changes)));
   };
   const bool places_matter =
@@ -127,13 +146,17 @@ std::vector<std::unique_ptr<Relation>> relations(const Problem& problem, const T
                           [&](int32_t role) { return problem.has(role); });
   if (!places_matter) {
     permuted("key-permutation", {ATTEST_K, ATTEST_V, ATTEST_DK, ATTEST_DV}, 3,
-             shuffled_places(p.seq_len_kv, 1));
+             problem.has(ATTEST_CU_SEQLENS_KV),
+             shuffled_rows(inputs[ATTEST_K], inputs[ATTEST_CU_SEQLENS_KV], 1));
     permuted("query-permutation", {ATTEST_Q, ATTEST_O, ATTEST_LSE, ATTEST_DO, ATTEST_DQ}, 2,
-             shuffled_places(p.seq_len_q, 2));
+             problem.has(ATTEST_CU_SEQLENS_Q),
+             shuffled_rows(inputs[ATTEST_Q], inputs[ATTEST_CU_SEQLENS_Q], 2));
   }
-  // A bias that sequences or heads share has a gradient that grows with their number.
+  // Packed tokens have no batch to repeat. A bias that sequences or heads share has a gradient that
+  // grows with their number.
   const auto more = [&](std::string_view name, size_t axis,
                         const std::function<void(RelationParams&)>& grow) {
+    if (problem.features & ATTEST_WITH_VARLEN) return;
     if (problem.has(ATTEST_DBIAS) && problem.tensor[ATTEST_DBIAS].dim[axis] == 1) return;
     list.push_back(repeated(name, inputs, resized(problem, [&](Problem& larger) {
                               grow(larger.as<RelationParams>());

@@ -5,6 +5,7 @@
 
 #include "core/operations/equal_rows.hpp"
 #include "core/operations/softmax_backward/backward_terms.hpp"
+#include "core/tensor/constants.hpp"
 
 namespace attest::core::backward {
 namespace {
@@ -298,30 +299,34 @@ HeadRows::HeadRows(const Problem& problem, const Tensors& tensors)
 
 void HeadRows::load(int64_t b, int64_t kv_head) {
   b_ = b, kv_head_ = kv_head;
-  const auto read = [&](int32_t role, int64_t head, int64_t row, int64_t width, double* to) {
+  length_q_ = geometry_.length_q(b), length_kv_ = geometry_.length_kv(b);
+  const auto read = [&](int32_t role, int64_t head, Cell at, int64_t width, double* to) {
     const Tensor& tensor = tensors_[size_t(role)];
     const int64_t* stride = tensor.spec.stride;
-    load_row(tensor.data, tensor.spec.dtype, b * stride[0] + head * stride[1] + row * stride[2],
-             width, stride[3], to);
+    load_row(tensor.data, tensor.spec.dtype,
+             at.outer * stride[0] + head * stride[1] + at.row * stride[2], width, stride[3], to);
   };
   const Tensor& lse = tensors_[ATTEST_LSE];
   const DType o_dtype = tensors_[ATTEST_O].spec.dtype;
   const double u_o = unit_roundoff(o_dtype), eta_o = half_subnormal(o_dtype);
-#pragma omp parallel
+  const int64_t elements = (group_ * length_q_ + length_kv_) * (p_.head_dim + p_.head_dim_v);
+#pragma omp parallel if (elements > kThreadedElements)
   {
     std::vector<double> o(static_cast<size_t>(p_.head_dim_v));
 #pragma omp for
-    for (int64_t j = 0; j < p_.seq_len_kv; ++j) {
-      read(ATTEST_K, kv_head, j, p_.head_dim, k_.data() + j * p_.head_dim);
-      read(ATTEST_V, kv_head, j, p_.head_dim_v, v_.data() + j * p_.head_dim_v);
+    for (int64_t j = 0; j < length_kv_; ++j) {
+      const Cell at = geometry_.key(b, j);
+      read(ATTEST_K, kv_head, at, p_.head_dim, k_.data() + j * p_.head_dim);
+      read(ATTEST_V, kv_head, at, p_.head_dim_v, v_.data() + j * p_.head_dim_v);
     }
 #pragma omp for
-    for (int64_t n = 0; n < group_ * p_.seq_len_q; ++n) {
-      const int64_t head = query_head(n / p_.seq_len_q), i = n % p_.seq_len_q;
+    for (int64_t n = 0; n < group_ * length_q_; ++n) {
+      const int64_t head = query_head(n / length_q_);
+      const Cell at = geometry_.query(b, n % length_q_);
       double* d_o = do_.data() + n * p_.head_dim_v;
-      read(ATTEST_Q, head, i, p_.head_dim, q_.data() + n * p_.head_dim);
-      read(ATTEST_DO, head, i, p_.head_dim_v, d_o);
-      read(ATTEST_O, head, i, p_.head_dim_v, o.data());
+      read(ATTEST_Q, head, at, p_.head_dim, q_.data() + n * p_.head_dim);
+      read(ATTEST_DO, head, at, p_.head_dim_v, d_o);
+      read(ATTEST_O, head, at, p_.head_dim_v, o.data());
       const Dot delta = dot(d_o, o.data(), p_.head_dim_v);
       double rounded = 0;
       for (size_t c = 0; c < o.size(); ++c) {
@@ -331,13 +336,16 @@ void HeadRows::load(int64_t b, int64_t kv_head) {
       delta_[size_t(n)] = delta.sum;
       delta_magnitude_[size_t(n)] = delta.magnitude;
       rounded_o_[size_t(n)] = rounded;
-      lse_[size_t(n)] =
-          core::load(lse.data, ATTEST_F32,
-                     b * lse.spec.stride[0] + head * lse.spec.stride[1] + i * lse.spec.stride[2]);
+      lse_[size_t(n)] = lse.at({at.outer, head, at.row});
     }
   }
-  key_order_ = grouped(p_.seq_len_kv, p_.head_dim, k_.data());
-  query_order_ = grouped(group_ * p_.seq_len_q, p_.head_dim, q_.data());
+  key_order_ = grouped(length_kv_, p_.head_dim, k_.data());
+  query_order_ = grouped(group_ * length_q_, p_.head_dim, q_.data());
+}
+
+double HeadRows::o(Query at, int64_t d) const {
+  const Cell cell = geometry_.query(b_, at.i);
+  return tensors_[ATTEST_O].at({cell.outer, query_head(at.h), cell.row, d});
 }
 
 double HeadRows::delta_variance(const PairErrors& errors, Query at) const {
@@ -347,13 +355,12 @@ double HeadRows::delta_variance(const PairErrors& errors, Query at) const {
 
 double HeadRows::largest_v() const {
   double largest = 0;
-  for (int64_t j = 0; j < p_.seq_len_kv; ++j)
-    largest = std::max(largest, norm(v(j), p_.head_dim_v));
+  for (int64_t j = 0; j < length_kv_; ++j) largest = std::max(largest, norm(v(j), p_.head_dim_v));
   return largest;
 }
 
 double HeadRows::d_logit_bound(Query at, double largest_v) const {
-  if (lse(at) == kHidden) return 0;
+  if (at.i >= length_q_ || lse(at) == kHidden) return 0;
   if (std::isnan(lse(at))) return lse(at);
   return norm(d_o(at), p_.head_dim_v) * largest_v + std::fabs(delta(at));
 }
@@ -388,7 +395,7 @@ Score HeadRows::score(Query at, int64_t j, double term) const {
 }
 
 Interval HeadRows::keys(int64_t i) const {
-  return i < geometry_.length_q(b_) ? geometry_.keys(b_, i) : Interval{};
+  return i < length_q_ ? geometry_.keys(b_, i) : Interval{};
 }
 
 double HeadRows::pair_term(Query at, int64_t j) const {

@@ -115,7 +115,7 @@ class GradientSum {
   std::vector<double> sum_, variance_, squares_, reach_, group_, common_, lost_, one_way_, alike_;
 };
 
-/// A query: head `h` of the group that reads the key head, position i.
+/// A query: head `h` of the group that reads the key head, position i of the sequence.
 struct Query {
   int64_t h, i;
 };
@@ -124,15 +124,19 @@ class HeadRows {
  public:
   HeadRows(const Problem& problem, const Tensors& tensors);
 
-  /// Reads sequence b and key head kv_head. Calls OpenMP.
+  /// Reads sequence b and key head kv_head: the positions below its lengths. Calls OpenMP.
   void load(int64_t b, int64_t kv_head);
 
   int64_t group() const { return group_; }  // query heads of a key head
   int64_t query_head(int64_t h) const { return kv_head_ * group_ + h; }
   int64_t sequence() const { return b_; }
+  int64_t length_q() const { return length_q_; }
+  int64_t length_kv() const { return length_kv_; }
   const Geometry& geometry() const { return geometry_; }
   /// The keys that position i may see: none beyond the sequence's length.
   Interval keys(int64_t i) const;
+  /// Element d of O.
+  double o(Query at, int64_t d) const;
   const double* k(int64_t j) const { return k_.data() + j * p_.head_dim; }
   const double* v(int64_t j) const { return v_.data() + j * p_.head_dim_v; }
   const double* q(Query at) const { return q_.data() + row(at) * p_.head_dim; }
@@ -144,9 +148,9 @@ class HeadRows {
   double largest_v() const;
   /// Returns a number that |do.v - delta| does not exceed for any key, and neither does |d_logit|,
   /// since p is at most 1. `largest_v` is the largest norm of a row of V. The bound is 0 if the
-  /// query sees no key, and NaN if its lse is NaN.
+  /// query sees no key or lies beyond the sequence's length, and NaN if its lse is NaN.
   double d_logit_bound(Query at, double largest_v) const;
-  /// Keys, and queries of all heads of the group (row h * seq_len_q + i), grouped by equality.
+  /// Keys, and queries of all heads of the group (row h * length_q() + i), grouped by equality.
   const GroupedOrder& key_order() const { return key_order_; }
   const GroupedOrder& query_order() const { return query_order_; }
 
@@ -158,16 +162,16 @@ class HeadRows {
 
  private:
   Score score(Query at, int64_t j, double term) const;
-  int64_t row(Query at) const { return at.h * p_.seq_len_q + at.i; }
+  int64_t row(Query at) const { return at.h * length_q_ + at.i; }
 
   const Tensors& tensors_;
   const Params p_;
   const Geometry geometry_;
   const int64_t group_;
-  int64_t b_ = 0, kv_head_ = 0;
-  std::vector<double> k_, v_;   // [seq_len_kv, head_dim], [seq_len_kv, head_dim_v]
-  std::vector<double> q_, do_;  // [group, seq_len_q, head_dim], [group, seq_len_q, head_dim_v]
-  std::vector<double> lse_, delta_, delta_magnitude_, rounded_o_;  // [group, seq_len_q]
+  int64_t b_ = 0, kv_head_ = 0, length_q_ = 0, length_kv_ = 0;
+  std::vector<double> k_, v_;   // [length_kv_, head_dim], [length_kv_, head_dim_v]
+  std::vector<double> q_, do_;  // [group, length_q_, head_dim], [group, length_q_, head_dim_v]
+  std::vector<double> lse_, delta_, delta_magnitude_, rounded_o_;  // [group, length_q_]
   GroupedOrder key_order_, query_order_;
 };
 

@@ -38,12 +38,30 @@ struct Forward {
     }
   }
 
-  int64_t length(int32_t role, int64_t b, int64_t longest) const {
-    const Tensor& lengths = c.tensors[size_t(role)];
+  int64_t length(int32_t role, int32_t packed, int64_t b, int64_t longest) const {
+    const Tensor &lengths = c.tensors[size_t(role)], &cu_seqlens = c.tensors[size_t(packed)];
+    if (cu_seqlens) return int64_t(cu_seqlens.at({b + 1})) - int64_t(cu_seqlens.at({b}));
     return lengths ? int64_t(lengths.at({b})) : longest;
   }
-  int64_t length_q(int64_t b) const { return length(ATTEST_SEQ_LENS_Q, b, c.p().seq_len_q); }
-  int64_t length_kv(int64_t b) const { return length(ATTEST_SEQ_LENS_KV, b, c.p().seq_len_kv); }
+  int64_t length_q(int64_t b) const {
+    return length(ATTEST_SEQ_LENS_Q, ATTEST_CU_SEQLENS_Q, b, c.p().seq_len_q);
+  }
+  int64_t length_kv(int64_t b) const {
+    return length(ATTEST_SEQ_LENS_KV, ATTEST_CU_SEQLENS_KV, b, c.p().seq_len_kv);
+  }
+  /// The number of the row of a position: [batch, heads, longest], or packed [heads, tokens].
+  int64_t row(int32_t role, int32_t packed, int64_t b, int64_t head, int64_t position) const {
+    const int64_t* dim = c.problem.tensor[size_t(role)].dim;
+    const Tensor& cu_seqlens = c.tensors[size_t(packed)];
+    if (cu_seqlens) return head * dim[2] + int64_t(cu_seqlens.at({b})) + position;
+    return (b * dim[1] + head) * dim[2] + position;
+  }
+  int64_t query_row(int64_t b, int64_t h, int64_t i) const {
+    return row(ATTEST_Q, ATTEST_CU_SEQLENS_Q, b, h, i);
+  }
+  int64_t key_row(int64_t b, int64_t kv_head, int64_t j) const {
+    return row(ATTEST_K, ATTEST_CU_SEQLENS_KV, b, kv_head, j);
+  }
   int64_t diagonal(int64_t b, int64_t i) const {
     return i + (c.p().diagonal == ATTEST_BOTTOM_RIGHT ? length_kv(b) - length_q(b) : 0);
   }
@@ -57,7 +75,7 @@ struct Forward {
     if (!global && p.window_right >= 0 && j > at + p.window_right) return false;
     // A short last patch sees as many positions as a whole one, if there are so many.
     const int64_t patch = p.patch_size > 0 ? i / p.patch_size : 0,
-                  end = std::min((patch + 1) * p.patch_size, p.seq_len_kv);
+                  end = std::min((patch + 1) * p.patch_size, length_kv(b));
     if (p.patch_size > 0 && (j >= end || j < end - p.patch_size)) return false;
     if (c.tensors[ATTEST_BLOCK_MASK] &&
         element(ATTEST_BLOCK_MASK, b, h, i / p.block_q, j / p.block_kv) == 0)
@@ -93,9 +111,8 @@ struct Forward {
         std::vector<Real> o(size_t(p.head_dim_v), 0);
         for (int64_t j = 0; j < p.seq_len_kv; ++j) {
           if (!sees(b, h, i, j)) continue;
-          const Real* q =
-              &inputs[ATTEST_Q][size_t(((b * p.num_heads + h) * p.seq_len_q + i) * p.head_dim)];
-          const int64_t key = (b * p.num_kv_heads + kv_head) * p.seq_len_kv + j;
+          const Real* q = &inputs[ATTEST_Q][size_t(query_row(b, h, i) * p.head_dim)];
+          const int64_t key = key_row(b, kv_head, j);
           const Real *k = &inputs[ATTEST_K][size_t(key * p.head_dim)],
                      *v = &inputs[ATTEST_V][size_t(key * p.head_dim_v)];
           Real score = 0;
@@ -112,7 +129,9 @@ struct Forward {
         if (c.tensors[ATTEST_SINKS] && total > 0)
           total += std::exp(Real(c.tensors[ATTEST_SINKS].at({h})));
         for (size_t d = 0; d < o.size() && total > 0; ++d)
-          sum += o[d] / total * Real(element(ATTEST_DO, b, h, i, int64_t(d)));
+          sum += o[d] / total *
+                 Real(load(c.tensors[ATTEST_DO].data, c.problem.tensor[ATTEST_DO].dtype,
+                           query_row(b, h, i) * p.head_dim_v + int64_t(d)));
       }
     return sum;
   }
@@ -124,8 +143,9 @@ struct Forward {
     const int64_t head = index / (spec.dim[2] * spec.dim[3]);
     const int64_t b = head / spec.dim[1],
                   kv_head = head % spec.dim[1] * p.num_kv_heads / spec.dim[1];
+    const bool is_packed = c.tensors[ATTEST_CU_SEQLENS_Q] || c.tensors[ATTEST_CU_SEQLENS_KV];
     const auto sum = [&] {
-      if (role != ATTEST_BIAS) return loss(b, kv_head);
+      if (role != ATTEST_BIAS && !is_packed) return loss(b, kv_head);
       Real all = 0;
       for (int64_t n = 0; n < p.batch * p.num_kv_heads; ++n)
         all += loss(n / p.num_kv_heads, n % p.num_kv_heads);
@@ -255,7 +275,43 @@ const std::vector<Shape> kShapes{
      .seq_lens_q = true,
      .seq_lens_kv = true},
     {.batch = 2, .num_heads = 2, .num_kv_heads = 1, .seq_len_q = 8, .head_dim = 3, .patch_size = 3},
-    {.num_heads = 2, .seq_len_q = 4, .head_dim = 3, .window_right = 0, .patch_size = 5}};
+    {.num_heads = 2, .seq_len_q = 4, .head_dim = 3, .window_right = 0, .patch_size = 5},
+    // packed: queries and keys, queries alone, keys alone, patches
+    {.batch = 4,
+     .num_heads = 2,
+     .num_kv_heads = 1,
+     .seq_len_q = 5,
+     .seq_len_kv = 7,
+     .head_dim = 3,
+     .window_right = 0,
+     .diagonal = ATTEST_BOTTOM_RIGHT,
+     .bias = {1, 1, 5, 7},
+     .dbias = true,
+     .cu_seqlens_q = true,
+     .cu_seqlens_kv = true},
+    {.batch = 3,
+     .num_heads = 2,
+     .seq_len_q = 5,
+     .seq_len_kv = 4,
+     .head_dim = 3,
+     .slopes = {3, 2},
+     .sinks = true,
+     .seq_lens_kv = true,
+     .cu_seqlens_q = true},
+    {.batch = 3,
+     .num_heads = 2,
+     .seq_len_q = 4,
+     .seq_len_kv = 6,
+     .head_dim = 3,
+     .mask = {3, 1, 4, 6},
+     .cu_seqlens_kv = true},
+    {.batch = 3,
+     .num_heads = 2,
+     .seq_len_q = 7,
+     .head_dim = 3,
+     .patch_size = 3,
+     .cu_seqlens_q = true,
+     .cu_seqlens_kv = true}};
 
 // O and LSE are rounded, and the golden takes them as they are; differences of the forward pass do
 // not. So the two are apart by what sigma counts for that. It counts the dtype of the gradients,
@@ -282,7 +338,7 @@ TEST(BackwardGolden, AgreesWithFiniteDifferences) {
               if (gradient != chunk.role) continue;
               for (size_t r = 0; r < chunk.rows.size(); ++r)
                 for (int64_t d = 0; d < chunk.width; ++d) {
-                  const size_t at = r * size_t(chunk.width) + size_t(d);
+                  const size_t at = (chunk.shared ? 0 : r * size_t(chunk.width)) + size_t(d);
                   const auto right =
                       double(forward.derivative(role, chunk.rows[r] * chunk.width + d));
                   ++seen[gradient];
@@ -320,7 +376,7 @@ Rows all_of(const BackwardCase& c, int32_t role) {
         const std::lock_guard guard(lock);
         for (size_t r = 0; r < chunk.rows.size(); ++r)
           for (int64_t d = 0; d < chunk.width; ++d) {
-            const size_t at = r * size_t(chunk.width) + size_t(d),
+            const size_t at = (chunk.shared ? 0 : r * size_t(chunk.width)) + size_t(d),
                          to = size_t(chunk.rows[r] * chunk.width + d);
             if (chunk.value)
               rows.value[to] = chunk.value[at], rows.sigma[to] = chunk.sigma[at];
@@ -492,6 +548,40 @@ TEST(BackwardFill, LateKeysTakeMostOfTheWeight) {
   EXPECT_GT(peaked, 20);
 }
 
+// The last eighth of the keys of each packed sequence is late, and the longest one is wild.
+TEST(BackwardFill, FollowsPackedSequences) {
+  const Shape shape{.batch = 3,
+                    .num_heads = 2,
+                    .seq_len_q = 20,
+                    .seq_len_kv = 30,
+                    .cu_seqlens_q = true,
+                    .cu_seqlens_kv = true};
+  const BackwardCase random(shape, ATTEST_F32, {"random", 5}), late(shape, ATTEST_F32, {"late", 5}),
+      wild(shape, ATTEST_F32, {"wild", 5});
+  int moved = 0;
+  const auto cu = [&](int32_t role, int64_t b) {
+    return int64_t(late.tensors[size_t(role)].at({b}));
+  };
+  for (int64_t b = 0; b < 3; ++b)
+    for (int64_t n = cu(ATTEST_CU_SEQLENS_KV, b), end = cu(ATTEST_CU_SEQLENS_KV, b + 1); n < end;
+         ++n) {
+      const bool is_late = 8 * (end - n) < end - cu(ATTEST_CU_SEQLENS_KV, b) + 8;
+      const double before = random.tensors[ATTEST_K].at({0, 1, n, 3});
+      EXPECT_EQ(late.tensors[ATTEST_K].at({0, 1, n, 3}), is_late ? 4 * before : before) << n;
+      moved += is_late;
+    }
+  EXPECT_GE(moved, 5);
+  std::set<int64_t> rows;
+  const Rows dq = all_of(wild, ATTEST_DQ);
+  for (size_t n = 0; n < dq.value.size(); ++n)
+    if (std::isnan(dq.value[n])) rows.insert(int64_t(n) / wild.p().head_dim);
+  int64_t longest = 0;
+  for (int64_t b = 0; b < 3; ++b)
+    if (cu(ATTEST_CU_SEQLENS_Q, b + 1) - cu(ATTEST_CU_SEQLENS_Q, b) == 20) longest = b;
+  const int64_t first = cu(ATTEST_CU_SEQLENS_Q, 3) + cu(ATTEST_CU_SEQLENS_Q, longest);  // of head 1
+  EXPECT_EQ(rows, (std::set<int64_t>{first + 6, first + 13}));
+}
+
 // do.v and delta nearly cancel.
 TEST(BackwardFill, CancellingHasLargeDelta) {
   const BackwardCase c({.seq_len_q = 30, .head_dim = 16}, ATTEST_F32, {"cancelling", 5});
@@ -532,11 +622,16 @@ TEST(Backward, RefusesWhatIsNotJudgedYet) {
               HasSubstr("grid_height: "));
   EXPECT_THAT(params([](attest_softmax_params& p) { p.descale_block_q = 4; }),
               HasSubstr("descale_block_q: softmax_backward with it is not judged yet"));
+  EXPECT_EQ(refused([](Problem& problem) {
+              problem.tensor[ATTEST_CU_SEQLENS_Q] =
+                  dense_tensor(ATTEST_I32, ATTEST_READ, std::vector<int64_t>{2});
+            }),
+            "");
   EXPECT_THAT(refused([](Problem& problem) {
-                problem.tensor[ATTEST_CU_SEQLENS_Q] =
-                    dense_tensor(ATTEST_I32, ATTEST_READ, std::vector<int64_t>{2});
+                problem.tensor[ATTEST_ORDER] =
+                    dense_tensor(ATTEST_I32, ATTEST_READ, std::vector<int64_t>{1, 8});
               }),
-              HasSubstr("cu_seqlens_q: softmax_backward with it is not judged yet"));
+              HasSubstr("order: softmax_backward with it is not judged yet"));
   const auto with_bias = [](std::vector<int64_t> dims, std::vector<int64_t> gradient) {
     return refused([&](Problem& problem) {
       if (!dims.empty()) problem.tensor[ATTEST_BIAS] = dense_tensor(ATTEST_F32, ATTEST_READ, dims);

@@ -44,7 +44,7 @@ void BiasSlice::element(const PairErrors& errors, int64_t i, int64_t j, Gradient
     }
     const GroupedOrder& order = rows.query_order();
     for (size_t n = 0; n < order.place.size(); ++n) {
-      const Query at{order.place[n] / p_.seq_len_q, order.place[n] % p_.seq_len_q};
+      const Query at{order.place[n] / rows.length_q(), order.place[n] % rows.length_q()};
       if (head.members.contains(at.h))
         add(at, order.is_alone[n], order.ends[n]);
       else if (order.ends[n])

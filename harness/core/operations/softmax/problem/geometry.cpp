@@ -208,21 +208,43 @@ int64_t Geometry::output_row(int64_t b, int64_t h, int64_t i) const {
   return (cell.outer * params_.num_heads + h) * q_.spec.dim[2] + cell.row;
 }
 
+int64_t Geometry::key_row(int64_t b, int64_t kv_head, int64_t j) const {
+  const Cell cell = key(b, j);
+  return (cell.outer * params_.num_kv_heads + kv_head) * k_.spec.dim[2] + cell.row;
+}
+
+namespace {
+
+/// The rows of a tensor, leading 3, whose cells are not in the list. `cells`: [dim 0][dim 2].
+std::vector<int64_t> rows_without(const std::vector<bool>& cells, const TensorSpec& spec) {
+  std::vector<int64_t> rows;
+  for (int64_t row = 0; row < row_count(spec, 3); ++row) {
+    const int64_t outer = row / (spec.dim[1] * spec.dim[2]);
+    if (!cells[size_t(outer * spec.dim[2] + row % spec.dim[2])]) rows.push_back(row);
+  }
+  return rows;
+}
+
+}  // namespace
+
 std::vector<int64_t> Geometry::idle_rows() const {
-  const int64_t outers = q_.spec.dim[0], rows = q_.spec.dim[2];
-  std::vector<bool> stood(size_t(outers * rows), false);
+  std::vector<bool> cells(size_t(q_.spec.dim[0] * q_.spec.dim[2]));
   for (int64_t b = 0; b < batch(); ++b)
     for (int64_t i = 0; i < length_q(b); ++i) {
       const Cell cell = query(b, i);
-      stood[size_t(cell.outer * rows + cell.row)] = true;
+      cells[size_t(cell.outer * q_.spec.dim[2] + cell.row)] = true;
     }
-  std::vector<int64_t> idle;
-  for (int64_t o = 0; o < outers; ++o)
-    for (int64_t h = 0; h < params_.num_heads; ++h)
-      for (int64_t row = 0; row < rows; ++row)
-        if (!stood[size_t(o * rows + row)])
-          idle.push_back((o * params_.num_heads + h) * rows + row);
-  return idle;
+  return rows_without(cells, q_.spec);
+}
+
+std::vector<int64_t> Geometry::idle_key_rows() const {
+  std::vector<bool> cells(size_t(k_.spec.dim[0] * k_.spec.dim[2]));
+  for (int64_t b = 0; b < batch(); ++b)
+    for (int64_t j = 0; j < length_kv(b); ++j) {
+      const Cell cell = key(b, j);
+      cells[size_t(cell.outer * k_.spec.dim[2] + cell.row)] = true;
+    }
+  return rows_without(cells, k_.spec);
 }
 
 // What is added to the score of one pair; -inf hides it.

@@ -78,8 +78,12 @@ class Geometry {
   /// The rows of Q, O and LSE without a position, numbered as in row_offset (leading 3). There o =
   /// 0 and lse = -inf.
   std::vector<int64_t> idle_rows() const;
+  /// The same of K and V. A paged problem has none that count.
+  std::vector<int64_t> idle_key_rows() const;
   /// The row of O and LSE (leading 3) of position i and query head h.
   int64_t output_row(int64_t b, int64_t h, int64_t i) const;
+  /// The row of K and V (leading 3) of position j and key head kv_head.
+  int64_t key_row(int64_t b, int64_t kv_head, int64_t j) const;
 
   /// Whether something is added to the scores of pairs or hides them: BIAS, MASK, REL_BIAS,
   /// shift_bias, ALIBI_SLOPES, BLOCK_MASK, the band beside global tokens.

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "core/operations/softmax/testing/softmax_cases.hpp"
@@ -42,6 +43,31 @@ TEST(Geometry, SeesWhatTheContractSays) {
     std::vector<int64_t> idle;
     for (const auto& [row, unused] : expected) idle.push_back(row);
     EXPECT_EQ(geometry.idle_rows(), idle) << c.name;
+  }
+}
+
+// Every row of K is that of one position of each head, or idle. Pages may be shared.
+TEST(Geometry, NumbersRowsOfKeys) {
+  for (const Case& c : testing::all_cases()) {
+    if (c.params().page_size > 0) continue;
+    const Geometry geometry(c.problem, c.tensors);
+    std::vector<int64_t> rows = geometry.idle_key_rows(),
+                         all(size_t(row_count(c.problem.tensor[ATTEST_K], 3)));
+    for (int64_t b = 0; b < geometry.batch(); ++b)
+      for (int64_t h = 0; h < c.params().num_kv_heads; ++h)
+        for (int64_t j = 0; j < geometry.length_kv(b); ++j) {
+          const Cell cell = geometry.key(b, j);
+          const int64_t row = geometry.key_row(b, h, j);
+          ASSERT_EQ(row_offset(c.problem.tensor[ATTEST_K], 3, row),
+                    cell.outer * c.problem.tensor[ATTEST_K].stride[0] +
+                        h * c.problem.tensor[ATTEST_K].stride[1] +
+                        cell.row * c.problem.tensor[ATTEST_K].stride[2])
+              << c.name;
+          rows.push_back(row);
+        }
+    std::ranges::sort(rows);
+    std::iota(all.begin(), all.end(), 0);
+    EXPECT_EQ(rows, all) << c.name;
   }
 }
 

@@ -18,6 +18,7 @@ struct BackwardShape {
   std::vector<int64_t> bias = {}, mask = {}, block_mask = {};  // dims; empty: none
   int64_t block_q = 0, block_kv = 0, global_tokens = 0, patch_size = 0;
   bool dbias = false, sinks = false, seq_lens_q = false, seq_lens_kv = false;
+  bool cu_seqlens_q = false, cu_seqlens_kv = false;
   DType o_dtype = ATTEST_NONE, gradient_dtype = ATTEST_NONE;  // of O, of outputs; as the others
 };
 
@@ -51,6 +52,11 @@ struct BackwardCase {
       if (present)
         problem.tensor[size_t(role)] =
             dense_tensor(ATTEST_I32, ATTEST_READ, std::vector<int64_t>{s.batch});
+    for (const auto& [role, present] : {std::pair{ATTEST_CU_SEQLENS_Q, s.cu_seqlens_q},
+                                        std::pair{ATTEST_CU_SEQLENS_KV, s.cu_seqlens_kv}})
+      if (present)
+        problem.tensor[size_t(role)] =
+            dense_tensor(ATTEST_I32, ATTEST_READ, std::vector<int64_t>{s.batch + 1});
     softmax_backward_operation().complete(problem);
     const auto set = [&](int32_t role, DType of, int32_t access) {
       if (of != ATTEST_NONE)
