@@ -20,6 +20,9 @@ struct Ahead {
   };
   Rows rows[4] = {};
   int64_t used = 0;
+  // In place of `rows`: the next tiles of K and V, whose kernel fetches a line in each step. Few
+  // queries wait for memory more than for multiply-adds, and what is fetched in bursts is late.
+  const char *next_keys = nullptr, *next_values = nullptr;
 
   template <class T>
   void add(const void* data, int64_t stride, const int32_t* order, Range range, int64_t depth,

@@ -66,18 +66,23 @@ HWY_INLINE void for_row_tiles(int64_t count, const Step& step) {
   if (first < count) step(first, std::integral_constant<int, rows / 2>());
 }
 
+struct Nothing {
+  HWY_INLINE void operator()(int64_t) const {}
+};
+
 /// acc[r][0 .. vectors * kLanes) = sum_c row[r][c] * columns[c * stride + ...], c < depth,
 /// r < rows; columns and stride are of whole vectors. Of V = half vectors the lower halves
-/// of columns and acc take part.
-template <int vectors, class V, int rows>
+/// of columns and acc take part. Calls beside(c) in each step.
+template <int vectors, class V, int rows, class Beside = Nothing>
 HWY_INLINE void dot_tile(const float* const* row, const float* HWY_RESTRICT columns, int64_t stride,
-                         int64_t depth, V (&acc)[rows][vectors]) {
+                         int64_t depth, V (&acc)[rows][vectors], const Beside& beside = Beside()) {
   const hn::DFromV<V> d;
   const float* base[rows];
   for (int r = 0; r < rows; ++r) base[r] = row[r];
   for (int r = 0; r < rows; ++r)
     for (int v = 0; v < vectors; ++v) acc[r][v] = hn::Zero(d);
   for (int64_t c = 0; c < depth; ++c, columns += stride) {
+    beside(c);
     V column[vectors];
     for (int v = 0; v < vectors; ++v) column[v] = hn::Load(d, columns + v * kLanes);
     for (int r = 0; r < rows; ++r) {
@@ -87,15 +92,11 @@ HWY_INLINE void dot_tile(const float* const* row, const float* HWY_RESTRICT colu
   }
 }
 /// The same of packed columns.
-template <int vectors, class V, int rows>
+template <int vectors, class V, int rows, class Beside = Nothing>
 HWY_INLINE void dot_tile(const float* const* row, const float* HWY_RESTRICT columns, int64_t depth,
-                         V (&acc)[rows][vectors]) {
-  dot_tile<vectors>(row, columns, vectors * kLanes, depth, acc);
+                         V (&acc)[rows][vectors], const Beside& beside = Beside()) {
+  dot_tile<vectors>(row, columns, vectors * kLanes, depth, acc, beside);
 }
-
-struct Nothing {
-  HWY_INLINE void operator()(int64_t) const {}
-};
 
 /// acc[r][...] = sum_j left[j * stride + r] * right[j * right_stride + ...], j < count, r < rows.
 /// With `guarded` a right element of negative sign (a masked weight is -0.0) adds nothing, even to

@@ -463,15 +463,26 @@ Ahead pairs_ahead(const Slice& s, const Block& b, Range keys, int64_t calls) {
 
 /// What to fetch in `calls` calls while blocks attend to the keys before `rest`: the tile after
 /// them, else the queries and the first tile of the slice that comes next, and rows of O in an
-/// order.
+/// order. `few`: for one block of one vector.
 template <class T>
-Ahead look_ahead(const Slice& s, Range queries, Range rest, int64_t tile_keys, int64_t calls) {
+Ahead look_ahead(const Slice& s, Range queries, Range rest, int64_t tile_keys, int64_t calls,
+                 bool few) {
   const bool last = rest.begin >= rest.end;
   const Slice* const from = last ? s.next : &s;
   Ahead ahead;
   if (last && s.order != nullptr)
     ahead.add<T>(s.o, s.o_stride, s.order, queries, s.head_dim_v, calls);
   if (from == nullptr || from->pages != nullptr) return ahead;
+  const bool lines = sizeof(T) == 4 && few && !last && s.order == nullptr &&
+                     s.head_dim == s.head_dim_v && s.k_stride == s.head_dim &&
+                     s.v_stride == s.head_dim;
+  if (lines) {
+    ahead.next_keys =
+        reinterpret_cast<const char*>(static_cast<const T*>(s.k) + rest.begin * s.head_dim);
+    ahead.next_values =
+        reinterpret_cast<const char*>(static_cast<const T*>(s.v) + rest.begin * s.head_dim);
+    return ahead;
+  }
   if (last) rest = s.next_keys;
   rest.end = std::min(rest.end, rest.begin + tile_keys);
   ahead.add<T>(from->k, from->k_stride, from->order, rest, s.head_dim, calls);
@@ -546,7 +557,8 @@ void attend_tiles(const Slice& s, Range queries, Range all, void* memory) {
     auto tile = kernel.template load_tile<T>(Kernel::kWholeTiles ? whole : part, scratch);
     const int64_t calls = blocks * (tile.keys.end - tile.keys.begin) / Kernel::kFetchKeys;
     Ahead ahead =
-        look_ahead<T>(s, queries, {at + step, keys.end}, step, std::max<int64_t>(1, calls));
+        look_ahead<T>(s, queries, {at + step, keys.end}, step, std::max<int64_t>(1, calls),
+                      blocks == 1 && scratch.blocks[0].vectors == 1);
     for (int64_t n = 0; n < blocks; ++n) {
       const Block& b = scratch.blocks[n];
       const Range seen{std::max(tile.keys.begin, b.keys.begin),

@@ -66,6 +66,8 @@ constexpr int kTileRows = vectors == 1 ? 8 : kRows;
 
 /// In a block of so few queries most lanes are idle.
 constexpr int64_t kFewQueries = std::min(4, kLanes / 2);
+/// So many in half a vector of 16 lanes gain from that too, if a tile has so many keys.
+constexpr int64_t kSomeQueries = kHalfLanes < kLanes ? 6 : 0, kManyKeys = 120;
 
 /// The second product of a block of at most `rows` queries in one vector: b.o = b.o * keep + its
 /// weights times V. Channels of V stand in the lanes, which takes half to a quarter of the
@@ -108,7 +110,17 @@ void attend_part_of_tile(const Slice& s, const Block& b, Part& t) {
     const float* row[rows];  // rows beyond the last repeat it; their scores are not used
     for (int r = 0; r < rows; ++r) row[r] = t.k.data + std::min(j + r, count - 1) * t.k.stride;
     V acc[rows][vectors];
-    dot_tile<vectors>(row, static_cast<const float*>(b.q), s.head_dim, acc);
+    const auto* const q = static_cast<const float*>(b.q);
+    if (vectors == 1 && t.ahead->next_keys != nullptr) {
+      // A line in each step: of K in every other register tile, else of V.
+      const int64_t tile = j / kTileRows<vectors>;
+      const char* const next =
+          (tile % 2 == 0 ? t.ahead->next_keys : t.ahead->next_values) + tile / 2 * s.head_dim * 64;
+      dot_tile<vectors>(row, q, s.head_dim, acc,
+                        [&](int64_t c) HWY_ATTR { __builtin_prefetch(next + c * 64, 0, 2); });
+    } else {
+      dot_tile<vectors>(row, q, s.head_dim, acc);
+    }
     for (int r = 0; r < rows; r += kRows) {
       t.ahead->fetch();
       if constexpr (edited) t.pairs.fetch();
@@ -153,9 +165,11 @@ void attend_part_of_tile(const Slice& s, const Block& b, Part& t) {
 
   if constexpr (vectors == 1 && kFewQueries >= 2) {
     const bool guarded = edited && t.guarded;
-    if (b.count <= kFewQueries && s.head_dim_v % kLanes == 0 && !guarded) {
+    if (s.head_dim_v % kLanes == 0 && !guarded) {
       if (b.count <= 2) return add_values_of_few<2>(s, b, t, keep[0]);
-      return add_values_of_few<4>(s, b, t, keep[0]);
+      if (b.count <= kFewQueries) return add_values_of_few<4>(s, b, t, keep[0]);
+      if (b.count <= kSomeQueries && count >= kManyKeys)
+        return add_values_of_few<6>(s, b, t, keep[0]);
     }
   }
   for_row_tiles<kTileRows<vectors>>(s.head_dim_v, [&](int64_t c, auto rows_of) HWY_ATTR {
