@@ -58,6 +58,7 @@ const std::vector<Expected>& mutant_expectations() {
       {"mutant_alibi_head_0", "alibi", 61, "random"},
       {"mutant_sink_dropped", "sinks"},
       {"mutant_sink_of_next_head", "sinks"},
+      {"mutant_sink_from_zero", "sinks", 61, "random"},
       {"mutant_max_without_sink", "sinks capped_sinks", 61, "huge"},
       {"mutant_max_of_sink", "sinks", 61, "huge"},
       {"mutant_max_of_sink", "capped_sinks", 61, "wild"},

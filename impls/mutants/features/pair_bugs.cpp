@@ -16,6 +16,9 @@ enum class Bug {
   kNone,
   kAlibiOfKeyHead,
   kSinkOfKeyHead,
+  kMaskOfKeyHead,
+  kBiasOfKeyHead,
+  kWindowLeftOfGroups,
   kMaskAtTheBand,
   kWindowLeftZero,
   kBiasDense,
@@ -32,6 +35,9 @@ constexpr mutants::PlantedBug kBugs[] = {
     {"pair_none", "plain attention, healthy"},
     {"pair_alibi_of_key_head", "the slope of ALiBi is that of the key head's number"},
     {"pair_sink_of_key_head", "the sink is that of the key head's number"},
+    {"pair_mask_of_key_head", "the mask is that of the key head's number"},
+    {"pair_bias_of_key_head", "the bias is that of the key head's number"},
+    {"pair_window_left_of_groups", "query heads that share a key head forget the left bound"},
     {"pair_mask_at_the_band", "tiles of 16 x 16 pairs that the band cuts forget the mask"},
     {"pair_window_left_zero", "a left bound of 0 is taken for none"},
     {"pair_bias_dense", "the bias is read as if it were dense"},
@@ -68,6 +74,9 @@ bool does_something(Bug bug, const attest_problem& problem) {
     case Bug::kNone: return true;
     case Bug::kAlibiOfKeyHead: return gqa && has(ATTEST_ALIBI_SLOPES);
     case Bug::kSinkOfKeyHead: return gqa && has(ATTEST_SINKS);
+    case Bug::kMaskOfKeyHead: return gqa && problem.tensor[ATTEST_MASK].dim[1] > 1;
+    case Bug::kBiasOfKeyHead: return gqa && problem.tensor[ATTEST_BIAS].dim[1] > 1;
+    case Bug::kWindowLeftOfGroups: return gqa && p.window_left >= 0;
     case Bug::kMaskAtTheBand:
       return has(ATTEST_MASK) && (p.window_left >= 0 || p.window_right >= 0);
     case Bug::kWindowLeftZero: return p.window_left == 0;
@@ -102,6 +111,26 @@ void take_those_of_key_heads(Copy& c, int32_t role) {
   c.data[role] = c.numbers.data();
 }
 
+/// MASK or BIAS as a copy: head h has what head h / group of the given tensor has.
+void take_pairs_of_key_heads(Copy& c, int32_t role, size_t element) {
+  attest_tensor& spec = c.tensor[role];
+  const int64_t group = c.params.num_heads / c.params.num_kv_heads;
+  const auto* given = static_cast<const uint8_t*>(c.data[role]);
+  for (int64_t b = 0; b < spec.dim[0]; ++b)
+    for (int64_t h = 0; h < spec.dim[1]; ++h)
+      for (int64_t i = 0; i < spec.dim[2]; ++i)
+        for (int64_t j = 0; j < spec.dim[3]; ++j) {
+          const int64_t at = b * spec.stride[0] + h / group * spec.stride[1] + i * spec.stride[2] +
+                             j * spec.stride[3];
+          const uint8_t* from = given + size_t(at) * element;
+          c.bytes.insert(c.bytes.end(), from, from + element);
+        }
+  c.take_for_dense(role);
+  c.data[role] = c.bytes.data();
+}
+
+size_t bytes_of(const attest_tensor& tensor) { return tensor.dtype == ATTEST_F32 ? 4 : 2; }
+
 /// Whether the band leaves out any pair of the tile of 16 x 16 with that one.
 bool band_cuts(const attest::Sequences& s, int64_t b, int64_t i, int64_t j) {
   constexpr int64_t kSide = 16;
@@ -131,6 +160,11 @@ void spoil(Bug bug, Copy& c) {
     case Bug::kNone: break;
     case Bug::kAlibiOfKeyHead: take_those_of_key_heads(c, ATTEST_ALIBI_SLOPES); break;
     case Bug::kSinkOfKeyHead: take_those_of_key_heads(c, ATTEST_SINKS); break;
+    case Bug::kMaskOfKeyHead: take_pairs_of_key_heads(c, ATTEST_MASK, 1); break;
+    case Bug::kBiasOfKeyHead:
+      take_pairs_of_key_heads(c, ATTEST_BIAS, bytes_of(c.tensor[ATTEST_BIAS]));
+      break;
+    case Bug::kWindowLeftOfGroups: p.window_left = -1; break;
     case Bug::kMaskAtTheBand: forget_mask_at_the_band(c); break;
     case Bug::kWindowLeftZero: p.window_left = -1; break;
     case Bug::kBiasDense: c.take_for_dense(ATTEST_BIAS); break;

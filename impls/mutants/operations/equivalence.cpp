@@ -122,6 +122,7 @@ bool shows_in_softmax(Mutation mutation, const Facts& f) {
     // Beside such a sink the output is next to 0 either way.
     case Mutation::kMaxWithoutSink: return f.has(ATTEST_SINKS) && f.has(ATTEST_LSE);
     case Mutation::kMaxOfSink: return f.has(ATTEST_SINKS);
+    case Mutation::kSinkFromZero: return f.has(ATTEST_SINKS) && p.num_heads > 1 && keys <= 2048;
     case Mutation::kSinkOfNextHead: return f.has(ATTEST_SINKS) && p.num_heads > 1;
     case Mutation::kScaleTwice:
     case Mutation::kScaleForgotten: return p.softmax_scale != 1 && keys > 1;

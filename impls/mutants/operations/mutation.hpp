@@ -52,6 +52,7 @@ enum class Mutation {
   kSinkOfNextHead,
   kMaxWithoutSink,
   kMaxOfSink,
+  kSinkFromZero,
   // arithmetic
   kWrongScale,
   kScaleTwice,
@@ -225,6 +226,8 @@ constexpr Description kMutations[] = {
      "the sink does not raise the maximum; where it leads by more than 88"},
     {Mutation::kMaxOfSink, "mutant_max_of_sink",
      "the sink is taken for the maximum; where it trails by more than 88"},
+    {Mutation::kSinkFromZero, "mutant_sink_from_zero",
+     "a sink below 0 is taken for 0; up to 2,048 keys"},
     {Mutation::kWrongScale, "mutant_wrong_scale", "softmax_scale times 1.02"},
     {Mutation::kScaleTwice, "mutant_scale_twice", "softmax_scale squared"},
     {Mutation::kScaleForgotten, "mutant_scale_forgotten", "softmax_scale taken for 1"},

@@ -419,7 +419,8 @@ class Kernel {
   }
 
   void join_sink(int64_t h, int64_t r, const Scratch& x) const {
-    const float sink = a_.sink(is(Mutation::kSinkOfNextHead) ? (h + 1) % a_.p.num_heads : h);
+    const float given = a_.sink(is(Mutation::kSinkOfNextHead) ? (h + 1) % a_.p.num_heads : h),
+                sink = is(Mutation::kSinkFromZero) ? std::max(given, 0.0f) : given;
     const float top = is(Mutation::kMaxWithoutSink) ? x.top[r]
                       : is(Mutation::kMaxOfSink)    ? sink
                                                     : std::max(x.top[r], sink),

@@ -144,6 +144,14 @@ void fill_sinks(const Problem& problem, uint64_t seed, const Tensor& sinks, doub
           random_normal(seed, uint64_t(h)) + 0.6875 * octaves + lift);  // ln 2, nearly
 }
 
+// Trained sinks are of both signs. So low a sink shows where it is taken for 0, unless a row sees
+// thousands of keys.
+void lower_sinks(uint64_t seed, const Tensor& sinks) {
+  constexpr int64_t kPeriod = 4;
+  for (int64_t h = 1; h < sinks.spec.dim[0]; h += kPeriod)
+    store(sinks.data, ATTEST_F32, h * sinks.spec.stride[0], random_normal(seed, uint64_t(h)) - 2);
+}
+
 void lift_sinks(const Tensor& sinks, double lift, int64_t step) {
   for (int64_t h = 0; h < sinks.spec.dim[0]; h += step) {
     const int64_t at = h * sinks.spec.stride[0];
@@ -177,8 +185,10 @@ void fill_terms(const Problem& problem, uint64_t seed, const Tensors& tensors) {
   }
   if (tensors[ATTEST_ALIBI_SLOPES])
     fill_slopes(problem, role_seed(seed, ATTEST_ALIBI_SLOPES), tensors[ATTEST_ALIBI_SLOPES]);
-  if (tensors[ATTEST_SINKS])
+  if (tensors[ATTEST_SINKS]) {
     fill_sinks(problem, role_seed(seed, ATTEST_SINKS), tensors[ATTEST_SINKS], 0);
+    lower_sinks(role_seed(seed, ATTEST_SINKS), tensors[ATTEST_SINKS]);
+  }
   fill_factors(seed, tensors);
   if (tensors[ATTEST_REL_BIAS])
     fill_normal(tensors[ATTEST_REL_BIAS], role_seed(seed, ATTEST_REL_BIAS));
