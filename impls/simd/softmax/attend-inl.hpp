@@ -10,6 +10,7 @@
 //   kTileStep                      of which the keys of a tile are a multiple
 //   kWholeTiles                    whether blocks take all keys of a tile, hidden ones too
 //   Kernel(slice), with room and tile_keys
+//   fetches_lines<T>()             whether it heeds Ahead::next_keys
 //   load_queries<T>(block, rows)   fills block.q
 //   load_tile<T>(keys, scratch)    K and V of a tile, for all blocks
 //   attend_tile(block, tile, seen, scratch, ahead)
@@ -463,7 +464,7 @@ Ahead pairs_ahead(const Slice& s, const Block& b, Range keys, int64_t calls) {
 
 /// What to fetch in `calls` calls while blocks attend to the keys before `rest`: the tile after
 /// them, else the queries and the first tile of the slice that comes next, and rows of O in an
-/// order. `few`: for one block of one vector.
+/// order. `few`: for one block of one vector, by a kernel that fetches lines.
 template <class T>
 Ahead look_ahead(const Slice& s, Range queries, Range rest, int64_t tile_keys, int64_t calls,
                  bool few) {
@@ -473,9 +474,8 @@ Ahead look_ahead(const Slice& s, Range queries, Range rest, int64_t tile_keys, i
   if (last && s.order != nullptr)
     ahead.add<T>(s.o, s.o_stride, s.order, queries, s.head_dim_v, calls);
   if (from == nullptr || from->pages != nullptr) return ahead;
-  const bool lines = sizeof(T) == 4 && few && !last && s.order == nullptr &&
-                     s.head_dim == s.head_dim_v && s.k_stride == s.head_dim &&
-                     s.v_stride == s.head_dim;
+  const bool lines = few && !last && s.order == nullptr && s.head_dim == s.head_dim_v &&
+                     s.k_stride == s.head_dim && s.v_stride == s.head_dim;
   if (lines) {
     ahead.next_keys =
         reinterpret_cast<const char*>(static_cast<const T*>(s.k) + rest.begin * s.head_dim);
@@ -556,9 +556,9 @@ void attend_tiles(const Slice& s, Range queries, Range all, void* memory) {
     if (skips && !any_sees(s, scratch.blocks, blocks, part)) continue;
     auto tile = kernel.template load_tile<T>(Kernel::kWholeTiles ? whole : part, scratch);
     const int64_t calls = blocks * (tile.keys.end - tile.keys.begin) / Kernel::kFetchKeys;
-    Ahead ahead =
-        look_ahead<T>(s, queries, {at + step, keys.end}, step, std::max<int64_t>(1, calls),
-                      blocks == 1 && scratch.blocks[0].vectors == 1);
+    Ahead ahead = look_ahead<T>(
+        s, queries, {at + step, keys.end}, step, std::max<int64_t>(1, calls),
+        kernel.template fetches_lines<T>() && blocks == 1 && scratch.blocks[0].vectors == 1);
     for (int64_t n = 0; n < blocks; ++n) {
       const Block& b = scratch.blocks[n];
       const Range seen{std::max(tile.keys.begin, b.keys.begin),

@@ -76,6 +76,12 @@ struct Bf16Kernel {
   const float unit =
       static_cast<float>(std::fabs(s.softmax_scale) * (s.softcap > 0 ? 1.0 / s.softcap : kLog2E));
 
+  /// Whether products fetch the next tile line by line (Left::ahead), if its rows are evenly apart.
+  template <class T>
+  bool fetches_lines() const {
+    return products != nullptr && !whole_rows && s.head_dim == deep(s.head_dim);
+  }
+
   template <class T>
   void load_queries(Block& b, float* rows) const {
     const int64_t pitch = deep(s.head_dim) / 2, wide = b.vectors * kLanes;
@@ -173,6 +179,10 @@ struct Bf16Kernel {
     const auto multiply_keys = [&](int64_t first, float* target) {
       Left rows = tile.k;
       rows.data += first * rows.row_stride;
+      if (ahead.next_keys != nullptr) {
+        rows.ahead = ahead.next_keys + first * s.head_dim * 2;
+        rows.also_ahead = ahead.next_values + first * s.head_dim * 2;
+      }
       multiply<D, vectors>(rows, kGroupKeys, static_cast<const uint32_t*>(b.q), s.head_dim, target,
                            false);
     };

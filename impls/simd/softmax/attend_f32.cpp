@@ -229,6 +229,12 @@ struct Float32Kernel {
   const int64_t tile_keys = tiling(s.head_dim, s.head_dim_v).keys;
   const bool always = always_edited(s);
 
+  /// Whether attend_tile() fetches the next tile line by line, if its rows are evenly apart.
+  template <class T>
+  bool fetches_lines() const {
+    return sizeof(T) == 4;
+  }
+
   template <class T>
   void load_queries(Block& b, float* rows) const {
     HWY_NAMESPACE::load_queries<T>(s, b, rows);

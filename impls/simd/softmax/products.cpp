@@ -200,6 +200,9 @@ ATTEST_IMPLS_DOTS void multiply_one_vector(const Left& a, int64_t rows, const ui
   int64_t row3 = 3 * row, row5 = 5 * row, row7 = 7 * row;
   asm("" : "+r"(row3), "+r"(row5), "+r"(row7));
   const int64_t step = 2 * a.pair_stride;
+  const bool fetches = !close && a.ahead != nullptr;
+  const char* ahead = fetches ? a.ahead : reinterpret_cast<const char*>(b);
+  const char* also_ahead = fetches ? a.also_ahead : ahead;
   for (int64_t r = 0; r < rows; r += 16) {
     float* const out = c + r * 16;
     typename V::Sums sum[16];
@@ -227,11 +230,14 @@ ATTEST_IMPLS_DOTS void multiply_one_vector(const Left& a, int64_t rows, const ui
         };
         add_eight(first, sum);
         add_eight(second, sum + 8);
+        __builtin_prefetch(ahead + n * 64, 0, 2);
+        __builtin_prefetch(also_ahead + n * 64, 0, 2);
         first += 4, second += 4;
         asm("" : "+r"(first), "+r"(second));
       }
     }
     for (int i = 0; i < 16; ++i) V::store(out + i * 16, sum[i]);
+    if (fetches) ahead += depth * 32, also_ahead += depth * 32;
   }
 }
 

@@ -11,6 +11,9 @@ namespace impls {
 struct Left {
   const uint16_t* data;
   int64_t row_stride, pair_stride;
+  // Of the product with one vector of columns where pair_stride is 2: what is fetched meanwhile,
+  // from each a cache line for each pair of depth.
+  const char *ahead = nullptr, *also_ahead = nullptr;
 };
 
 /// How many columns b and c have: those of `vectors` vectors of 16 floats or, with `half`, the
