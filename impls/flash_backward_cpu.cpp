@@ -33,8 +33,8 @@ struct FlashBackwardCpu {
                   ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL | ATTEST_WITH_BIAS | ATTEST_WITH_MASK |
                   ATTEST_WITH_SOFTCAP | ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS |
                   ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_GLOBAL | ATTEST_WITH_SEQ_LENS |
-                  ATTEST_WITH_PATCHES | ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED |
-                  ATTEST_WITH_DBIAS};
+                  ATTEST_WITH_VARLEN | ATTEST_WITH_PATCHES | ATTEST_WITH_STRIDES |
+                  ATTEST_WITH_UNALIGNED | ATTEST_WITH_DBIAS};
   // Parts of the keys are made smaller until there are so many tasks. They follow from the sizes
   // alone.
   static constexpr int64_t kLeastTasks = 32;
@@ -151,20 +151,29 @@ struct FlashBackwardCpu {
     const attest_tensor* const t = problem.tensor;
     const int64_t kv_head = h / (p.num_heads / p.num_kv_heads),
                   size = t[ATTEST_Q].dtype == ATTEST_F32 ? 4 : 2;
-    const auto at = [&](int role, int64_t head) {
-      return static_cast<char*>(data[role]) +
-             (b * t[role].stride[0] + head * t[role].stride[1]) * size;
-    };
     BackwardSlice s;
     const impls::Lengths lengths = impls::lengths(problem, data, b);
+    const bool packed_q = data[ATTEST_CU_SEQLENS_Q] != nullptr,
+               packed_kv = data[ATTEST_CU_SEQLENS_KV] != nullptr;
+    const auto at = [&](int role, int64_t head, int64_t batch, int64_t row) {
+      return static_cast<char*>(data[role]) +
+             (batch * t[role].stride[0] + head * t[role].stride[1] + row * t[role].stride[2]) *
+                 size;
+    };
+    const auto of_query = [&](int role) { return at(role, h, packed_q ? 0 : b, lengths.first_q); };
+    const auto of_key = [&](int role) {
+      return at(role, kv_head, packed_kv ? 0 : b, lengths.first_kv);
+    };
     static_cast<impls::Slice&>(s) = impls::softmax_slice(problem, data, b, h, lengths);
     s.queries = lengths.q;
     s.keys = lengths.kv;
+    s.query_rows = lengths.rows_q;
+    s.key_rows = packed_kv ? lengths.kv : p.seq_len_kv;
     s.limits = {0, s.keys};
-    s.d_o = at(ATTEST_DO, h);
-    s.dq = at(ATTEST_DQ, h);
-    s.dk = at(ATTEST_DK, kv_head);
-    s.dv = at(ATTEST_DV, kv_head);
+    s.d_o = of_query(ATTEST_DO);
+    s.dq = of_query(ATTEST_DQ);
+    s.dk = of_key(ATTEST_DK);
+    s.dv = of_key(ATTEST_DV);
     s.do_stride = t[ATTEST_DO].stride[2];
     s.dq_stride = t[ATTEST_DQ].stride[2];
     s.dk_stride = t[ATTEST_DK].stride[2];
@@ -268,7 +277,7 @@ struct FlashBackwardCpu {
       const BackwardSlice s = slice_of_block(head / p().num_heads, head % p().num_heads, of_head);
       const Range queries = block(of_head, s.queries);
       new (turns + n) Turn(0);
-      Range hidden = block(of_head, p().seq_len_q);
+      Range hidden = block(of_head, s.query_rows);
       if (parts(s, queries).count() > 0) {
         kernel.write_delta(s, queries, delta + head * p().seq_len_q);
         hidden.begin = queries.end;
@@ -354,7 +363,7 @@ struct FlashBackwardCpu {
           if (each || (work.bias.is_there && h == last)) join_bias(s, b, h, n, part, scratch);
         }
       kernel.end_keys(of_keys, keys, scratch);
-      const Range hidden{keys.end, rows(part, work.part, p().seq_len_kv).end};
+      const Range hidden{keys.end, rows(part, work.part, of_keys.key_rows).end};
       clear(of_keys, of_keys.dk, of_keys.dk_stride, hidden, p().head_dim);
       clear(of_keys, of_keys.dv, of_keys.dv_stride, hidden, p().head_dim_v);
     }

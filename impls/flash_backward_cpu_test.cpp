@@ -46,19 +46,29 @@ Trial make_trial(uint64_t seed, bool finite) {
   const bool strided = r.chance(25);
   if (strided) t.features |= ATTEST_WITH_STRIDES;
   const int32_t dtype = r.pick<int32_t>({ATTEST_F32, ATTEST_F16, ATTEST_BF16});
+  // On both sides, so that patches and global tokens may be beside it.
+  const bool is_packed = seed % 5 == 3;
+  int64_t tokens_q = p.seq_len_q, tokens_kv = p.seq_len_kv;
+  if (is_packed) {
+    tokens_q = trial::add_packing(t, r, ATTEST_CU_SEQLENS_Q, p.seq_len_q);
+    tokens_kv = tokens_q;
+    if (has_patches)
+      t.tensor[ATTEST_CU_SEQLENS_KV] = t.tensor[ATTEST_CU_SEQLENS_Q];
+    else
+      tokens_kv = trial::add_packing(t, r, ATTEST_CU_SEQLENS_KV, p.seq_len_kv);
+  }
   for (const int role :
        {ATTEST_Q, ATTEST_K, ATTEST_V, ATTEST_O, ATTEST_DO, ATTEST_DQ, ATTEST_DK, ATTEST_DV}) {
     const bool of_keys =
                    role == ATTEST_K || role == ATTEST_V || role == ATTEST_DK || role == ATTEST_DV,
                wide =
                    role == ATTEST_Q || role == ATTEST_K || role == ATTEST_DQ || role == ATTEST_DK;
-    t.tensor[role] =
-        trial::make(dtype,
-                    {p.batch, of_keys ? p.num_kv_heads : p.num_heads,
-                     of_keys ? p.seq_len_kv : p.seq_len_q, wide ? p.head_dim : p.head_dim_v},
-                    strided ? r.upto(5) : 0);
+    t.tensor[role] = trial::make(dtype,
+                                 {is_packed ? 1 : p.batch, of_keys ? p.num_kv_heads : p.num_heads,
+                                  of_keys ? tokens_kv : tokens_q, wide ? p.head_dim : p.head_dim_v},
+                                 strided ? r.upto(5) : 0);
   }
-  t.tensor[ATTEST_LSE] = trial::make(ATTEST_F32, {p.batch, p.num_heads, p.seq_len_q});
+  t.tensor[ATTEST_LSE] = trial::make(ATTEST_F32, {is_packed ? 1 : p.batch, p.num_heads, tokens_q});
   for (const int role : {ATTEST_Q, ATTEST_K, ATTEST_V, ATTEST_DO}) {
     Tensor& x = t.tensor[role];
     trial::randomize(x, r.engine, role == ATTEST_Q ? r.pick({0.0, 1.0, 1.0, 4.0}) : 1);
@@ -91,7 +101,7 @@ Trial make_trial(uint64_t seed, bool finite) {
       blocks.set(n, more.chance(60));
   }
   for (const int role : {ATTEST_SEQ_LENS_Q, ATTEST_SEQ_LENS_KV}) {
-    if (!more.chance(30) || has_patches) continue;
+    if (!more.chance(30) || has_patches || is_packed) continue;
     t.features |= ATTEST_WITH_SEQ_LENS;
     Tensor& lengths = t.tensor[role] = trial::make(ATTEST_I32, {p.batch});
     const int64_t longest = role == ATTEST_SEQ_LENS_Q ? p.seq_len_q : p.seq_len_kv;

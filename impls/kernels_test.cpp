@@ -45,16 +45,6 @@ void add_lengths(Trial& t, Random& r, int role, int64_t longest) {
     lens.set(b, static_cast<double>(r.upto(longest + 1) - 1));
 }
 
-/// cu_seqlens of sequences of 0 to `longest` tokens; how many tokens there are.
-int64_t add_packing(Trial& t, Random& r, int role, int64_t longest) {
-  t.features |= ATTEST_WITH_VARLEN;
-  trial::Tensor& cu = t.tensor[role] = trial::make(ATTEST_I32, {t.softmax().batch + 1});
-  int64_t total = 0;
-  for (int64_t b = 0; b < t.softmax().batch; ++b)
-    cu.set(b + 1, static_cast<double>(total += b == 0 ? longest : r.upto(longest + 1) - 1));
-  return total;
-}
-
 /// A table whose pages lie in any order of a pool that has one page more.
 void add_pages(Trial& t, Random& r) {
   attest_softmax_params& p = t.softmax();
@@ -108,8 +98,8 @@ Trial flash_trial(uint64_t seed) {
   int64_t tokens_q = p.seq_len_q, tokens_kv = p.seq_len_kv;
   const bool packed = r.chance(20);
   if (packed) {
-    tokens_q = add_packing(t, r, ATTEST_CU_SEQLENS_Q, tokens_q);
-    tokens_kv = add_packing(t, r, ATTEST_CU_SEQLENS_KV, tokens_kv);
+    tokens_q = trial::add_packing(t, r, ATTEST_CU_SEQLENS_Q, tokens_q);
+    tokens_kv = trial::add_packing(t, r, ATTEST_CU_SEQLENS_KV, tokens_kv);
   }
   if (!packed && r.chance(25)) add_pages(t, r);
   add_qkvo(t, r, tokens_q, tokens_kv, packed, r.pick({0.0, 1.0, 1.0, 4.0}));

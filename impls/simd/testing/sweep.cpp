@@ -42,6 +42,15 @@ void set_band(Trial& t, Random& r) {
   if (p.diagonal != 0 || p.diagonal_offset != 0) t.features |= ATTEST_WITH_DIAGONAL;
 }
 
+int64_t add_packing(Trial& t, Random& r, int role, int64_t longest) {
+  t.features |= ATTEST_WITH_VARLEN;
+  Tensor& cu = t.tensor[role] = make(ATTEST_I32, {t.softmax().batch + 1});
+  int64_t total = 0;
+  for (int64_t b = 0; b < t.softmax().batch; ++b)
+    cu.set(b + 1, static_cast<double>(total += b == 0 ? longest : r.upto(longest + 1) - 1));
+  return total;
+}
+
 void add_pair_tensor(Trial& t, Random& r, int role) {
   const attest_softmax_params& p = t.softmax();
   const auto or_one = [&](int64_t n) { return r.chance(50) ? n : 1; };

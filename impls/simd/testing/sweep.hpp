@@ -25,6 +25,9 @@ int64_t any_head_dim(Random& random);
 /// Sizes, heads, scale and threads of a softmax problem, and sometimes a softcap.
 void set_heads(Trial& trial, Random& random);
 void set_band(Trial& trial, Random& random);
+/// Makes the tensor of that role: cu_seqlens of sequences of 0 to `longest` tokens. Returns how
+/// many tokens there are.
+int64_t add_packing(Trial& trial, Random& random, int role, int64_t longest);
 /// ATTEST_MASK or ATTEST_BIAS, once Q is there: broadcast dims, some pairs hidden.
 void add_pair_tensor(Trial& trial, Random& random, int role);
 

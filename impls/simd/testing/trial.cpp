@@ -22,12 +22,12 @@ const attest_impl* load(const std::string& name) {
 namespace {
 
 struct Sequence {
-  int64_t q, kv, rows_q, batch_q, batch_kv, first_q, first_kv;
+  int64_t q, kv, rows_q, rows_kv, batch_q, batch_kv, first_q, first_kv;
 };
 
 Sequence sequence(const Trial& t, int64_t b) {
   const attest_softmax_params& p = t.softmax();
-  Sequence s{p.seq_len_q, p.seq_len_kv, p.seq_len_q, b, b, 0, 0};
+  Sequence s{p.seq_len_q, p.seq_len_kv, p.seq_len_q, p.seq_len_kv, b, b, 0, 0};
   if (const Tensor* cu = t.find(ATTEST_CU_SEQLENS_Q)) {
     s.batch_q = 0;
     s.first_q = static_cast<int64_t>((*cu)({b}));
@@ -36,7 +36,7 @@ Sequence sequence(const Trial& t, int64_t b) {
   if (const Tensor* cu = t.find(ATTEST_CU_SEQLENS_KV)) {
     s.batch_kv = 0;
     s.first_kv = static_cast<int64_t>((*cu)({b}));
-    s.kv = static_cast<int64_t>((*cu)({b + 1})) - s.first_kv;
+    s.kv = s.rows_kv = static_cast<int64_t>((*cu)({b + 1})) - s.first_kv;
   }
   if (const Tensor* lens = t.find(ATTEST_SEQ_LENS_Q)) s.q = static_cast<int64_t>((*lens)({b}));
   if (const Tensor* lens = t.find(ATTEST_SEQ_LENS_KV)) s.kv = static_cast<int64_t>((*lens)({b}));
@@ -215,6 +215,7 @@ void write_forward(Trial& t) {
     const int64_t i = n % p.seq_len_q, h = n / p.seq_len_q % p.num_heads,
                   b = n / p.seq_len_q / p.num_heads;
     const Row at{t, b, h, i, sequence(t, b)};
+    if (i >= at.s.rows_q) continue;
     std::vector<double> row(static_cast<size_t>(p.head_dim_v));
     double sum = 0, size = 0;
     for (int64_t j = 0; i < at.s.q && j < at.s.kv; ++j) {
@@ -227,8 +228,9 @@ void write_forward(Trial& t) {
     if (const Tensor* sinks = t.find(ATTEST_SINKS); sinks != nullptr && sum > 0)
       sum += std::exp((*sinks)({h}));
     for (size_t c = 0; c < row.size(); ++c)
-      o.set(o.at({b, h, i, static_cast<int64_t>(c)}), sum == 0 ? 0 : row[c] / sum);
-    lse.set(lse.at({b, h, i}), sum == 0 ? -kInfinity : std::log(sum));
+      o.set(o.at({at.s.batch_q, h, at.s.first_q + i, static_cast<int64_t>(c)}),
+            sum == 0 ? 0 : row[c] / sum);
+    lse.set(lse.at({at.s.batch_q, h, at.s.first_q + i}), sum == 0 ? -kInfinity : std::log(sum));
   }
 }
 
@@ -280,10 +282,11 @@ void judge_query(const Row& at, Gradient& dk, Gradient& dv, Gradient& dbias, Wor
   const attest_softmax_params& p = t.softmax();
   const Tensor &q = t.tensor.at(ATTEST_Q), &k = t.tensor.at(ATTEST_K), &v = t.tensor.at(ATTEST_V),
                &o = t.tensor.at(ATTEST_O), &d_o = t.tensor.at(ATTEST_DO);
-  const double lse = t.tensor.at(ATTEST_LSE)({at.b, at.h, at.i});
+  const int64_t batch = at.s.batch_q, row = at.s.first_q + at.i;
+  const double lse = t.tensor.at(ATTEST_LSE)({batch, at.h, row});
   double delta = 0, delta_size = 0;
   for (int64_t c = 0; c < p.head_dim_v; ++c) {
-    const double term = d_o({at.b, at.h, at.i, c}) * o({at.b, at.h, at.i, c});
+    const double term = d_o({batch, at.h, row, c}) * o({batch, at.h, row, c});
     delta += term, delta_size += std::abs(term);
   }
   Gradient dq(1, p.head_dim);
@@ -292,7 +295,7 @@ void judge_query(const Row& at, Gradient& dk, Gradient& dv, Gradient& dbias, Wor
     const double logit = at.logit(j, size, &slope);
     if (logit == -kInfinity) continue;
     for (int64_t c = 0; c < p.head_dim_v; ++c) {
-      const double term = d_o({at.b, at.h, at.i, c}) * at.of_key(v, j, c);
+      const double term = d_o({batch, at.h, row, c}) * at.of_key(v, j, c);
       dot += term, dot_size += std::abs(term);
     }
     const double weight = std::exp(logit - lse), d_logit = weight * (dot - delta),
@@ -306,16 +309,16 @@ void judge_query(const Row& at, Gradient& dk, Gradient& dv, Gradient& dbias, Wor
                 d_logit_error);
     }
     for (int64_t c = 0; c < p.head_dim; ++c) {
-      const double of_q = q({at.b, at.h, at.i, c}), of_k = at.of_key(k, j, c);
+      const double of_q = q({batch, at.h, row, c}), of_k = at.of_key(k, j, c);
       dq.add(0, c, ds * of_k, error * std::abs(of_k));
       dk.add(j, c, ds * of_q, error * std::abs(of_q));
     }
     for (int64_t c = 0; c < p.head_dim_v; ++c) {
-      const double gradient = d_o({at.b, at.h, at.i, c});
+      const double gradient = d_o({batch, at.h, row, c});
       dv.add(j, c, weight * gradient, relative * weight * std::abs(gradient));
     }
   }
-  dq.meet(t.tensor.at(ATTEST_DQ), at.b, at.h, at.i, static_cast<double>(p.softmax_scale), worst);
+  dq.meet(t.tensor.at(ATTEST_DQ), batch, at.h, row, static_cast<double>(p.softmax_scale), worst);
 }
 
 }  // namespace
@@ -330,12 +333,13 @@ double judge_backward(Trial& t) {
                  p.seq_len_kv);
   for (int64_t n = 0; n < p.batch * p.num_kv_heads; ++n) {
     const int64_t b = n / p.num_kv_heads, kv_head = n % p.num_kv_heads;
-    Gradient dk(p.seq_len_kv, p.head_dim), dv(p.seq_len_kv, p.head_dim_v);
+    const Sequence s = sequence(t, b);
+    Gradient dk(s.rows_kv, p.head_dim), dv(s.rows_kv, p.head_dim_v);
     for (int64_t h = kv_head * group; h < (kv_head + 1) * group; ++h)
-      for (int64_t i = 0; i < p.seq_len_q; ++i)
-        judge_query({t, b, h, i, sequence(t, b)}, dk, dv, dbias, worst);
-    dk.meet(t.tensor.at(ATTEST_DK), b, kv_head, 0, static_cast<double>(p.softmax_scale), worst);
-    dv.meet(t.tensor.at(ATTEST_DV), b, kv_head, 0, 1, worst);
+      for (int64_t i = 0; i < s.rows_q; ++i) judge_query({t, b, h, i, s}, dk, dv, dbias, worst);
+    dk.meet(t.tensor.at(ATTEST_DK), s.batch_kv, kv_head, s.first_kv,
+            static_cast<double>(p.softmax_scale), worst);
+    dv.meet(t.tensor.at(ATTEST_DV), s.batch_kv, kv_head, s.first_kv, 1, worst);
   }
   if (got != nullptr) dbias.meet(*got, worst);
   return worst.ratio;

@@ -198,9 +198,10 @@ inline double tiny(int32_t dtype) { return dtype == ATTEST_F16 ? 0x1.01p-25 : 1e
 
 /// Softmax attention by definition in float64; the worst ratio of O and LSE over all rows.
 double judge_softmax(Trial& trial);
-/// Writes O and LSE of a dense problem of gradients, rounded to their dtypes.
+/// Writes O and LSE of a dense or packed problem of gradients, rounded to their dtypes.
 void write_forward(Trial& trial);
-/// Gradients of dense softmax attention by definition in float64, from O and LSE as they are.
+/// Gradients of dense or packed softmax attention by definition in float64, from O and LSE as they
+/// are.
 double judge_backward(Trial& trial);
 /// Linear attention by definition in float64.
 double judge_linear(Trial& trial);
