@@ -335,23 +335,28 @@ Trial dense(int64_t heads, int64_t seq_len_q, int64_t seq_len_kv, int64_t head_d
   return t;
 }
 
-/// Sequences that share a bias, which hides a key with NaN in K or V from all queries: flash_cpu
-/// transposes it once.
+/// Four or more sequences that share a bias, which flash_cpu therefore transposes once. Unless
+/// they are packed, the bias hides from all queries a key that has NaN in K or V.
 Trial shared_bias_trial(uint64_t seed) {
   Random r{std::mt19937_64(seed)};
   Trial t;
   set_heads(t, r);
   attest_softmax_params& p = t.softmax();
   p.batch = 3 + r.upto(3);
-  p.num_heads = p.num_kv_heads = r.upto(3);
   p.head_dim = p.head_dim_v = r.pick<int64_t>({8, 17, 32});
   p.seq_len_q = r.pick<int64_t>({2, 16, 49, 65, 100});
   p.seq_len_kv = r.pick<int64_t>({16, 49, 150, 200});
-  t.features = p.softcap > 0 ? ATTEST_WITH_SOFTCAP : 0;
+  t.features &= ATTEST_WITH_GQA | ATTEST_WITH_SOFTCAP;
   if (r.chance(40)) set_band(t, r);
-  add_qkvo(t, r, p.seq_len_q, p.seq_len_kv, false, 1.0);
-  if (r.chance(30)) add_lengths(t, r, ATTEST_SEQ_LENS_KV, p.seq_len_kv);
-  if (r.chance(30)) add_lengths(t, r, ATTEST_SEQ_LENS_Q, p.seq_len_q);
+  int64_t tokens_q = p.seq_len_q, tokens_kv = p.seq_len_kv;
+  const bool packed = r.chance(20);
+  if (packed) {
+    tokens_q = add_packing(t, r, ATTEST_CU_SEQLENS_Q, tokens_q);
+    tokens_kv = add_packing(t, r, ATTEST_CU_SEQLENS_KV, tokens_kv);
+  }
+  add_qkvo(t, r, tokens_q, tokens_kv, packed, 1.0);
+  if (!packed && r.chance(30)) add_lengths(t, r, ATTEST_SEQ_LENS_KV, p.seq_len_kv);
+  if (!packed && r.chance(30)) add_lengths(t, r, ATTEST_SEQ_LENS_Q, p.seq_len_q);
   t.features |= ATTEST_WITH_BIAS;
   trial::Tensor& bias = t.tensor[ATTEST_BIAS] =
       trial::make(t.tensor[ATTEST_Q].spec.dtype,
@@ -360,9 +365,10 @@ Trial shared_bias_trial(uint64_t seed) {
   const int64_t hidden = r.upto(p.seq_len_kv) - 1;
   for (int64_t n = 0; n < static_cast<int64_t>(bias.elements()); ++n)
     if (n % p.seq_len_kv == hidden || r.chance(10)) bias.set(n, -trial::kInfinity);
+  if (packed) return t;
   trial::Tensor& poisoned = t.tensor[r.chance(50) ? ATTEST_K : ATTEST_V];
   for (int64_t b = 0; b < p.batch; ++b)
-    for (int64_t h = 0; h < p.num_heads; ++h)
+    for (int64_t h = 0; h < p.num_kv_heads; ++h)
       poisoned.set(poisoned.at({b, h, hidden, 3}), std::nan(""));
   return t;
 }
