@@ -14,7 +14,6 @@ namespace {
 
 // Of windows with a table of pairs: 256 KB a head; fewer windows would not pay for it.
 constexpr int64_t kMaxTableTokens = 256, kMinTableWindows = 16;
-constexpr int64_t kWidestVector = 16;  // floats
 
 using impls::ceil_div, impls::round_up;
 using Tiles = impls::Float32Tiles;
@@ -65,7 +64,7 @@ struct WindowCpu {
     w.place_bytes = grid ? aligned(4 * w.window) : 0;
     // A table of pairs is read faster than the relative bias, if several windows share it.
     if (w.rel_size > 0 && w.window <= kMaxTableTokens && p.batch * w.windows >= kMinTableWindows)
-      w.table_row = round_up(w.window, kWidestVector);
+      w.table_row = round_up(w.window, impls::kWidestVector);
     w.table_bytes = aligned(4 * p.num_heads * w.window * w.table_row);
     w.list_bytes = w.place_bytes;
     w.scratch_bytes = Tiles::kernel().scratch_bytes(p.head_dim, p.head_dim_v,

@@ -39,7 +39,6 @@ namespace HWY_NAMESPACE {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr double kLog2E = 1.4426950408889634, kLn2 = 0.6931471805599453;
 constexpr int64_t kBlock = kVectors * kLanes;  // the most queries of a block
-constexpr int64_t kPairKeys = kTableKeys;      // whose biases and masks are transposed at a time
 
 /// The queries of a full block. Beside a block mask, whole blocks of queries are in one row of it
 /// if two vectors or more divide its block_q: no query then waits for keys that only others see.
@@ -60,8 +59,9 @@ inline int64_t queries_of_block(const Slice& s, int64_t left) {
 
 /// Blocks of so many queries.
 inline int64_t blocks_of(const Slice& s, int64_t queries) {
-  const int64_t most = block_queries(s), left = queries % most;
-  return queries / most + (left == 0 ? 0 : queries_of_block(s, left) < left ? 2 : 1);
+  const int64_t most = block_queries(s), left = queries % most, whole = queries / most;
+  if (left == 0) return whole;
+  return whole + (queries_of_block(s, left) < left ? 2 : 1);
 }
 
 struct Block {

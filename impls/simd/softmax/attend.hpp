@@ -72,8 +72,11 @@ constexpr int64_t kLeastPiece = 64;
 /// The keys of a piece: whole blocks of `block_kv`.
 constexpr int64_t piece_keys(int64_t block_kv) { return round_up(kLeastPiece, block_kv); }
 
-/// Keys of a piece of a table of pairs.
-constexpr int64_t kTableKeys = 16;
+/// Keys whose biases and masks are transposed at a time.
+constexpr int64_t kPairKeys = 16;
+
+/// Floats of the widest vector: rows of Slice::pair_table are padded to a multiple.
+constexpr int64_t kWidestVector = 16;
 
 /// How attend() cuts its work: keys a tile, and queries that share a tile while it is in cache.
 struct Tiling {
@@ -98,7 +101,7 @@ struct TileKernel {
   void (*attend_part)(const Slice& slice, Range queries, Range keys, void* scratch);
 
   /// Writes the bias of all pairs into a table for Slice::pair_table: [keys, padded to pieces of
-  /// kTableKeys][stride].
+  /// kPairKeys][stride].
   void (*fill_table)(const Slice& slice, int64_t queries, int64_t keys, float* table,
                      int64_t stride);
 

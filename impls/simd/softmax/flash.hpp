@@ -36,17 +36,17 @@ struct Flash {
     int64_t heads;          // of all sequences, those taken together counted once
     int64_t group, groups;  // queries a task, groups a head
     int64_t parts, part_keys;
-    // Of the table of a bias that sequences share, in its own heads; stride 0: none
-    int64_t table_stride, table_heads, table_floats;  // table_floats: of a head
-    size_t table_bytes;
+    // Of the table of a bias that sequences share; stride 0: none. Its heads are those of the bias.
+    int64_t table_stride = 0, table_heads = 0, table_floats = 0;  // table_floats: of a head
+    size_t table_bytes = 0;
     size_t scratch_bytes;  // of a thread; of a task where there are parts
     size_t workspace_bytes;
     int64_t tasks() const { return heads * groups * parts; }
   };
+  // A bias has a table if so many sequences share it, and if the table is no larger.
+  static constexpr int64_t kMinTableSequences = 4, kMaxTableBytes = int64_t{4} << 20;
   // A few queries are split over keys, so that this many tasks keep the threads busy. It does not
   // depend on the threads: any number of them gives the same bits.
-  static constexpr int64_t kTableSequences = 4, kTableBytes = int64_t{4} << 20;
-  static constexpr int64_t kWidestVector = 16;  // floats
   static constexpr int64_t kPartTasks = 32, kMinPartKeys = 2048, kPartQueries = 16;
 
   static Plan plan(const attest_problem& problem) {
@@ -73,19 +73,18 @@ struct Flash {
 
   /// A bias that several sequences share is transposed once, not for each of them.
   static void plan_table(const attest_problem& problem, Plan& work) {
-    constexpr uint64_t kElsewhere = ATTEST_WITH_MASK | ATTEST_WITH_BLOCK_MASK;
+    constexpr uint64_t kNotInTable = ATTEST_WITH_MASK | ATTEST_WITH_BLOCK_MASK;
     const attest_softmax_params& p = softmax_params(problem);
     const attest_tensor& bias = problem.tensor[ATTEST_BIAS];
-    work.table_stride = 0, work.table_bytes = 0;
-    if (bias.dtype == ATTEST_NONE || (problem.features & kElsewhere) != 0 || work.parts > 1 ||
-        work.together > 1 || p.batch < kTableSequences || bias.dim[0] != 1 || bias.dim[2] == 1)
+    if (bias.dtype == ATTEST_NONE || (problem.features & kNotInTable) != 0 || work.parts > 1 ||
+        work.together > 1 || p.batch < kMinTableSequences || bias.dim[0] != 1 || bias.dim[2] == 1)
       return;
-    work.table_heads = bias.dim[1];
-    const int64_t stride = round_up(p.seq_len_q, kWidestVector);
-    work.table_floats = stride * round_up(p.seq_len_kv, kTableKeys);
-    if (4 * work.table_floats * work.table_heads > kTableBytes) return;
-    work.table_stride = stride;
-    work.table_bytes = static_cast<size_t>(round_up(4 * work.table_floats * work.table_heads, 256));
+    const int64_t stride = round_up(p.seq_len_q, kWidestVector),
+                  floats = stride * round_up(p.seq_len_kv, kPairKeys),
+                  bytes = round_up(4 * floats * bias.dim[1], 256);
+    if (bytes > kMaxTableBytes) return;
+    work.table_stride = stride, work.table_heads = bias.dim[1], work.table_floats = floats;
+    work.table_bytes = static_cast<size_t>(bytes);
   }
   void fill_tables(void* const* data, const Plan& work, float* tables) const {
     const attest_softmax_params& p = softmax_params(problem);
@@ -170,7 +169,7 @@ struct Flash {
           work.scratch_bytes, [&](int64_t task, void* scratch) {
             Head head = head_of(data, work, task / work.groups), next;
             if (tables != nullptr) {
-              const int64_t h = work.table_heads == 1 ? 0 : task / work.groups % work.table_heads;
+              const int64_t h = task / work.groups % work.table_heads;  // one head serves all
               head.slice.pair_table = tables + h * work.table_floats;
               head.slice.pair_table_stride = work.table_stride;
               head.slice.bias_in_table = true;
