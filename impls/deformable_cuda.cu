@@ -2,8 +2,8 @@
 //
 // A block takes some rows (one query of one head; neighbours are heads of one query) and as many of
 // their points as its shared memory holds. Each thread first finds the four pixels of a point and
-// what they weigh. Then each row's own threads read these pixels, up to 16 bytes of channels a
-// thread, and add them up: the place of a point is computed once, not once for each channel.
+// what they weigh. Then each row's own threads read these pixels, each 16 bytes of channels or one
+// channel, and add them up: the pixels of a point are found once, not once for each channel.
 #include "cuda/device_problem.cuh"
 
 namespace {
@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(kThreads, 6)
         const int count = min(points - first, chunk);
         for (int n = thread; n < kPoints; n += kThreads) {
           const uint32_t of = begin + n / chunk;
-          if (of >= all || n / chunk >= rows || n % chunk >= count) continue;
+          if (of >= all || n % chunk >= count) continue;
           float factor[4];
           corners[n] = find_pixels(a, Row(of, a.p), first + n % chunk, factor);
           for (int k = 0; k < 4; ++k) factors[k][n] = factor[k];
