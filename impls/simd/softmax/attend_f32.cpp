@@ -168,8 +168,10 @@ void attend_part_of_tile(const Slice& s, const Block& b, Part& t) {
     if (s.head_dim_v % kLanes == 0 && !guarded) {
       if (b.count <= 2) return add_values_of_few<2>(s, b, t, keep[0]);
       if (b.count <= kFewQueries) return add_values_of_few<4>(s, b, t, keep[0]);
-      if (b.count <= kSomeQueries && count >= kManyKeys)
-        return add_values_of_few<6>(s, b, t, keep[0]);
+      if constexpr (kSomeQueries > 0) {
+        if (b.count <= kSomeQueries && count >= kManyKeys)
+          return add_values_of_few<kSomeQueries>(s, b, t, keep[0]);
+      }
     }
   }
   for_row_tiles<kTileRows<vectors>>(s.head_dim_v, [&](int64_t c, auto rows_of) HWY_ATTR {
