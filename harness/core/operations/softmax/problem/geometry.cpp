@@ -215,12 +215,21 @@ int64_t Geometry::key_row(int64_t b, int64_t kv_head, int64_t j) const {
 
 namespace {
 
-/// The rows of a tensor, leading 3, whose cells are not in the list. `cells`: [dim 0][dim 2].
-std::vector<int64_t> rows_without(const std::vector<bool>& cells, const TensorSpec& spec) {
+/// The rows of a tensor, leading 3, that hold no position of a sequence. `length(b)` says how many
+/// positions sequence b has, and `cell(b, n)` where position n of it is.
+template <class Length, class CellOf>
+std::vector<int64_t> rows_without_positions(const TensorSpec& spec, int64_t batch,
+                                            const Length& length, const CellOf& cell) {
+  std::vector<bool> used(size_t(spec.dim[0] * spec.dim[2]));
+  for (int64_t b = 0; b < batch; ++b)
+    for (int64_t n = 0; n < length(b); ++n) {
+      const Cell at = cell(b, n);
+      used[size_t(at.outer * spec.dim[2] + at.row)] = true;
+    }
   std::vector<int64_t> rows;
   for (int64_t row = 0; row < row_count(spec, 3); ++row) {
     const int64_t outer = row / (spec.dim[1] * spec.dim[2]);
-    if (!cells[size_t(outer * spec.dim[2] + row % spec.dim[2])]) rows.push_back(row);
+    if (!used[size_t(outer * spec.dim[2] + row % spec.dim[2])]) rows.push_back(row);
   }
   return rows;
 }
@@ -228,23 +237,15 @@ std::vector<int64_t> rows_without(const std::vector<bool>& cells, const TensorSp
 }  // namespace
 
 std::vector<int64_t> Geometry::idle_rows() const {
-  std::vector<bool> cells(size_t(q_.spec.dim[0] * q_.spec.dim[2]));
-  for (int64_t b = 0; b < batch(); ++b)
-    for (int64_t i = 0; i < length_q(b); ++i) {
-      const Cell cell = query(b, i);
-      cells[size_t(cell.outer * q_.spec.dim[2] + cell.row)] = true;
-    }
-  return rows_without(cells, q_.spec);
+  return rows_without_positions(
+      q_.spec, batch(), [this](int64_t b) { return length_q(b); },
+      [this](int64_t b, int64_t i) { return query(b, i); });
 }
 
 std::vector<int64_t> Geometry::idle_key_rows() const {
-  std::vector<bool> cells(size_t(k_.spec.dim[0] * k_.spec.dim[2]));
-  for (int64_t b = 0; b < batch(); ++b)
-    for (int64_t j = 0; j < length_kv(b); ++j) {
-      const Cell cell = key(b, j);
-      cells[size_t(cell.outer * k_.spec.dim[2] + cell.row)] = true;
-    }
-  return rows_without(cells, k_.spec);
+  return rows_without_positions(
+      k_.spec, batch(), [this](int64_t b) { return length_kv(b); },
+      [this](int64_t b, int64_t j) { return key(b, j); });
 }
 
 // What is added to the score of one pair; -inf hides it.
