@@ -20,8 +20,9 @@ struct Ahead {
   };
   Rows rows[4] = {};
   int64_t used = 0;
-  // In place of `rows`: the next tiles of K and V, whose kernel fetches a line in each step. Few
-  // queries wait for memory more than for multiply-adds, and what is fetched in bursts is late.
+  // The next tiles of K and V. If they are given, `rows` is empty, and the kernel fetches one cache
+  // line of them in each step. Few queries wait for memory more than for multiply-adds, and lines
+  // that are fetched in bursts come too late.
   const char *next_keys = nullptr, *next_values = nullptr;
 
   template <class T>

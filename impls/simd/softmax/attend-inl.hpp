@@ -49,8 +49,8 @@ inline int64_t block_queries(const Slice& s) {
   return kBlock;
 }
 
-/// Queries of the block that begins where `left` are left. The last ones of half a vector or fewer
-/// are a block of their own, which takes half the time of a vector.
+/// How many of the `left` queries the next block takes. If half a vector or fewer would fill up the
+/// last vector of a block, they get a block of their own, which takes half the time of a vector.
 inline int64_t queries_of_block(const Slice& s, int64_t left) {
   const int64_t most = block_queries(s), tail = left % kLanes;
   if (left >= most || left < kLanes || kHalfLanes == kLanes) return std::min(left, most);
@@ -525,8 +525,9 @@ inline bool any_sees(const Slice& s, const Block* blocks, int64_t count, Range k
   return any;
 }
 
-/// Keys of a tile: `most` at most, and about as many in each. While blocks attend to the last tile,
-/// what comes next is fetched; in a short one there would be no time for it.
+/// How many keys each tile gets: `most` at most, a multiple of `step`, and about as many as every
+/// other tile. While blocks attend to the last tile, the kernel fetches what comes next. A short
+/// last tile would leave no time for that.
 inline int64_t even_tile(Range all, int64_t most, int64_t step) {
   const int64_t count = std::max<int64_t>(1, all.end - all.begin), tiles = ceil_div(count, most);
   return std::min(most, round_up(ceil_div(count, tiles), step));

@@ -49,7 +49,7 @@ struct Slice {
   // Added: pair_table[j * pair_table_stride + i]. Its rows are padded to whole vectors of queries.
   const float* pair_table = nullptr;
   int64_t pair_table_stride = 0;
-  bool bias_in_table = false;       // pair_table is the bias, whose -inf hides
+  bool bias_in_table = false;       // whether pair_table holds the bias; its -inf hides a pair
   const int32_t* region = nullptr;  // shift_bias is added where region[i] != region[j]
   float shift_bias = 0;
   float sink = -std::numeric_limits<float>::infinity();  // a logit that joins the normaliser of

@@ -66,7 +66,8 @@ constexpr int kTileRows = vectors == 1 ? 8 : kRows;
 
 /// In a block of so few queries most lanes are idle.
 constexpr int64_t kFewQueries = std::min(4, kLanes / 2);
-/// So many in half a vector of 16 lanes gain from that too, if a tile has so many keys.
+/// In half a vector of 16 lanes, up to kSomeQueries queries gain from whole vectors of V as well,
+/// if a tile has at least kManyKeys keys.
 constexpr int64_t kSomeQueries = kHalfLanes < kLanes ? 6 : 0, kManyKeys = 120;
 
 /// The second product of a block of at most `rows` queries in one vector: b.o = b.o * keep + its

@@ -36,14 +36,16 @@ struct Flash {
     int64_t heads;          // of all sequences, those taken together counted once
     int64_t group, groups;  // queries a task, groups a head
     int64_t parts, part_keys;
-    // Of the table of a bias that sequences share; stride 0: none. Its heads are those of the bias.
-    int64_t table_stride = 0, table_heads = 0, table_floats = 0;  // table_floats: of a head
+    // The table of a bias that sequences share has as many heads as the bias. Each head takes
+    // `table_floats` floats. There is no table if the stride is 0.
+    int64_t table_stride = 0, table_heads = 0, table_floats = 0;
     size_t table_bytes = 0;
     size_t scratch_bytes;  // of a thread; of a task where there are parts
     size_t workspace_bytes;
     int64_t tasks() const { return heads * groups * parts; }
   };
-  // A bias has a table if so many sequences share it, and if the table is no larger.
+  // A bias gets a table if at least kMinTableSequences sequences share it and the table has at most
+  // kMaxTableBytes.
   static constexpr int64_t kMinTableSequences = 4, kMaxTableBytes = int64_t{4} << 20;
   // A few queries are split over keys, so that this many tasks keep the threads busy. It does not
   // depend on the threads: any number of them gives the same bits.
@@ -169,7 +171,8 @@ struct Flash {
           work.scratch_bytes, [&](int64_t task, void* scratch) {
             Head head = head_of(data, work, task / work.groups), next;
             if (tables != nullptr) {
-              const int64_t h = task / work.groups % work.table_heads;  // one head serves all
+              // If the bias has one head, all heads use that head's table.
+              const int64_t h = task / work.groups % work.table_heads;
               head.slice.pair_table = tables + h * work.table_floats;
               head.slice.pair_table_stride = work.table_stride;
               head.slice.bias_in_table = true;

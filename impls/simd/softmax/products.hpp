@@ -11,8 +11,8 @@ namespace impls {
 struct Left {
   const uint16_t* data;
   int64_t row_stride, pair_stride;
-  // Of the product with one vector of columns where pair_stride is 2: what is fetched meanwhile,
-  // from each a cache line for each pair of depth.
+  // The product with one vector of columns fetches a cache line from each of these addresses for
+  // each pair of depth, if pair_stride is 2. Null: there is nothing to fetch.
   const char *ahead = nullptr, *also_ahead = nullptr;
 };
 

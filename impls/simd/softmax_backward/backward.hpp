@@ -21,11 +21,15 @@ struct BackwardSlice : Slice {
   const void* d_o = nullptr;
   void *dq = nullptr, *dk = nullptr, *dv = nullptr;
   int64_t do_stride = 0, dq_stride = 0, dk_stride = 0, dv_stride = 0;
-  int64_t queries = 0, keys = 0;         // rows that count
-  int64_t query_rows = 0, key_rows = 0;  // rows that there are: dq, dk and dv are 0 in the others
-  Range limits{0, 0};                    // the keys that the queries of a call may see, at most
-  void* d_bias = nullptr;                // of this (batch, head); its keys are contiguous
-  int64_t d_bias_stride = 0;             // from query to query
+  /// The sequence has `query_rows` and `key_rows` rows. The first `queries` and `keys` of them
+  /// count; dq, dk and dv of the others are 0.
+  int64_t queries = 0, keys = 0, query_rows = 0, key_rows = 0;
+  /// The queries of a call see no key outside these limits.
+  Range limits{0, 0};
+  /// dbias of this (batch, head): [queries][keys]. The stride leads from one query to the next, and
+  /// the keys of a query are contiguous.
+  void* d_bias = nullptr;
+  int64_t d_bias_stride = 0;
 };
 
 struct BackwardTiling {
