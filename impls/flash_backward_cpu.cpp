@@ -33,8 +33,8 @@ struct FlashBackwardCpu {
                   ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL | ATTEST_WITH_BIAS | ATTEST_WITH_MASK |
                   ATTEST_WITH_SOFTCAP | ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS |
                   ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_GLOBAL | ATTEST_WITH_SEQ_LENS |
-                  ATTEST_WITH_VARLEN | ATTEST_WITH_PATCHES | ATTEST_WITH_STRIDES |
-                  ATTEST_WITH_UNALIGNED | ATTEST_WITH_DBIAS};
+                  ATTEST_WITH_VARLEN | ATTEST_WITH_PATCHES | ATTEST_WITH_ORDER | ATTEST_WITH_GRID |
+                  ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED | ATTEST_WITH_DBIAS};
   // Parts of the keys are made smaller until there are so many tasks. They follow from the sizes
   // alone.
   static constexpr int64_t kLeastTasks = 32;
@@ -50,14 +50,16 @@ struct FlashBackwardCpu {
 
   struct Plan {
     Bias bias;
-    int64_t group;                  // query heads of a key head
-    int64_t block, blocks;          // queries of a block, blocks of a query head
-    int64_t patch, patch_blocks;    // queries of a patch, or all; blocks of a patch
+    int64_t group;                // query heads of a key head
+    int64_t block, blocks;        // queries of a block, blocks of a query head
+    int64_t patch, patch_blocks;  // queries of a patch or grid window, or all; blocks of it
+    bool is_grid;
     int64_t part, parts, kv_heads;  // keys of a part, parts of a key head, key heads in all
     int64_t tile_keys;
     int64_t block_floats;
     size_t scratch_bytes;  // of a thread
-    size_t delta_at, turn_at, bias_sums_at, bias_turn_at, scratch_at, workspace_bytes;
+    size_t delta_at, turn_at, bias_sums_at, bias_turn_at, order_at, region_at, scratch_at,
+        workspace_bytes;
     int64_t bias_floats, bias_turns;
     int64_t tasks() const { return parts * kv_heads; }
   };
@@ -84,7 +86,10 @@ struct FlashBackwardCpu {
     Plan work;
     work.group = p.num_heads / p.num_kv_heads;
     work.block = tiling.queries;
-    work.patch = p.patch_size > 0 ? std::min(p.patch_size, p.seq_len_q) : p.seq_len_q;
+    work.is_grid = p.grid_height > 0;
+    work.patch = work.is_grid       ? p.window_height * p.window_width
+                 : p.patch_size > 0 ? std::min(p.patch_size, p.seq_len_q)
+                                    : p.seq_len_q;
     work.patch_blocks = ceil_div(work.patch, work.block);
     work.blocks = ceil_div(p.seq_len_q, work.patch) * work.patch_blocks;
     work.tile_keys = tiling.tile_keys;
@@ -110,7 +115,10 @@ struct FlashBackwardCpu {
     }
     work.bias_sums_at = after(work.turn_at, heads * work.blocks, sizeof(Turn));
     work.bias_turn_at = after(work.bias_sums_at, work.bias_floats, sizeof(float));
-    work.scratch_at = after(work.bias_turn_at, work.bias_turns, sizeof(Turn));
+    work.order_at = after(work.bias_turn_at, work.bias_turns, sizeof(Turn));
+    const int64_t listed = work.is_grid ? p.seq_len_q : 0;
+    work.region_at = after(work.order_at, listed, sizeof(int32_t));
+    work.scratch_at = after(work.region_at, listed, sizeof(int32_t));
     work.workspace_bytes =
         work.scratch_at + static_cast<size_t>(problem.threads) * work.scratch_bytes;
     return work;
@@ -126,6 +134,12 @@ struct FlashBackwardCpu {
     if ((problem.features & ATTEST_WITH_DBIAS) != 0 &&
         problem.tensor[ATTEST_DBIAS].dim[3] != impls::softmax_params(problem).seq_len_kv)
       return "DBIAS of a bias that all keys share";
+    if ((problem.features & ATTEST_WITH_GRID) != 0 &&
+        (problem.features & (ATTEST_WITH_DBIAS | ATTEST_WITH_BLOCK_MASK)) != 0)
+      return "a grid with DBIAS or a block mask";
+    const attest_tensor& order = problem.tensor[ATTEST_ORDER];
+    if (order.dtype != ATTEST_NONE && order.dim[1] > 1 && order.stride[1] != 1)
+      return "an order that is not contiguous";
     const Plan work = plan(problem);
     support.stage[ATTEST_SOFTMAX_BACKWARD_PROBABILITY].rel_error = impls::kExp2Error;
     // Over keys: within a tile, over the tiles of a part, over parts. Over queries: within a block,
@@ -137,22 +151,29 @@ struct FlashBackwardCpu {
           std::max(support.sum_chain, work.group + work.bias.adders +
                                           (work.bias.over_queries ? work.block + work.blocks : 0));
     // Where scores are edited, tiles with NaN are summed pair by pair.
-    if ((problem.features &
-         (ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW | ATTEST_WITH_MASK | ATTEST_WITH_BIAS |
-          ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_SOFTCAP | ATTEST_WITH_ALIBI)) != 0)
+    if ((problem.features & (ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW | ATTEST_WITH_MASK |
+                             ATTEST_WITH_BIAS | ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_SOFTCAP |
+                             ATTEST_WITH_ALIBI | ATTEST_WITH_GRID)) != 0)
       support.sum_chain = std::max({support.sum_chain, work.part + work.parts,
                                     impls::softmax_params(problem).seq_len_q * work.group});
     support.workspace_bytes = work.workspace_bytes;
     return nullptr;
   }
 
+  /// Without what a grid has.
   BackwardSlice slice(void* const* data, int64_t b, int64_t h) const {
     const attest_softmax_params& p = impls::softmax_params(problem);
     const attest_tensor* const t = problem.tensor;
     const int64_t kv_head = h / (p.num_heads / p.num_kv_heads),
                   size = t[ATTEST_Q].dtype == ATTEST_F32 ? 4 : 2;
     BackwardSlice s;
-    const impls::Lengths lengths = impls::lengths(problem, data, b);
+    impls::Lengths lengths = impls::lengths(problem, data, b);
+    if (data[ATTEST_ORDER] != nullptr) {  // its rows are those of the whole tensor
+      s.order = static_cast<const int32_t*>(data[ATTEST_ORDER]) + b * t[ATTEST_ORDER].stride[0] +
+                lengths.first_q;
+      lengths.first_q = lengths.first_kv = 0;
+    }
+    const int32_t* const order = s.order;
     const bool packed_q = data[ATTEST_CU_SEQLENS_Q] != nullptr,
                packed_kv = data[ATTEST_CU_SEQLENS_KV] != nullptr;
     const auto at = [&](int role, int64_t head, int64_t batch, int64_t row) {
@@ -165,6 +186,7 @@ struct FlashBackwardCpu {
       return at(role, kv_head, packed_kv ? 0 : b, lengths.first_kv);
     };
     static_cast<impls::Slice&>(s) = impls::softmax_slice(problem, data, b, h, lengths);
+    s.order = order;
     s.queries = lengths.q;
     s.keys = lengths.kv;
     s.query_rows = lengths.rows_q;
@@ -198,6 +220,8 @@ struct FlashBackwardCpu {
     Turn* const turns;
     float* const bias_sums;  // [rows of DBIAS][query][key]; [rows][adder][key] over queries
     Turn* const bias_turns;  // [rows of DBIAS][block][part]
+    // Of a grid, for each position: its token, and the edges around which that was rolled.
+    int32_t *const order, *const region;
     char* const scratches;
     const impls::BackwardKernel& kernel = impls::backward_kernel();
     std::atomic<int64_t> next_task{0};
@@ -211,6 +235,8 @@ struct FlashBackwardCpu {
           turns(reinterpret_cast<Turn*>(static_cast<char*>(workspace) + work.turn_at)),
           bias_sums(reinterpret_cast<float*>(static_cast<char*>(workspace) + work.bias_sums_at)),
           bias_turns(reinterpret_cast<Turn*>(static_cast<char*>(workspace) + work.bias_turn_at)),
+          order(reinterpret_cast<int32_t*>(static_cast<char*>(workspace) + work.order_at)),
+          region(reinterpret_cast<int32_t*>(static_cast<char*>(workspace) + work.region_at)),
           scratches(static_cast<char*>(workspace) + work.scratch_at) {}
 
     const attest_softmax_params& p() const { return impls::softmax_params(of.problem); }
@@ -226,14 +252,43 @@ struct FlashBackwardCpu {
                     end = std::min(begin + work.block, patch + work.patch);
       return {begin, std::clamp(count, begin, end)};
     }
-    /// Query head h of sequence b; its limits are the keys of the patch of block n. A short last
-    /// patch sees as many keys as a whole one, if there are so many.
-    BackwardSlice slice_of_block(int64_t b, int64_t h, int64_t n) const {
+    /// Fills the lists of a grid.
+    void list_grid() const {
+      const attest::Grid grid(p());
+      for (int64_t n = 0; work.is_grid && n < p().seq_len_q; ++n) {
+        const int64_t token = grid.token(n);
+        order[n] = static_cast<int32_t>(token);
+        region[n] =
+            2 * (token / p().grid_width < p().shift_y) + (token % p().grid_width < p().shift_x);
+      }
+    }
+    /// Query head h of sequence b, in the order of a grid's windows.
+    BackwardSlice slice(int64_t b, int64_t h) const {
       BackwardSlice s = of.slice(data, b, h);
+      if (!work.is_grid) return s;
+      s.order = order;
+      s.pairs_of_rows = true;
+      return s;
+    }
+    /// The same; its limits are the keys of the patch or window of block n. A short last patch sees
+    /// as many keys as a whole one, if there are so many.
+    BackwardSlice slice_of_block(int64_t b, int64_t h, int64_t n) const {
+      BackwardSlice s = slice(b, h);
+      if (work.is_grid) {
+        const int64_t begin = n / work.patch_blocks * work.patch;
+        s.limits = {begin, begin + work.patch};
+        if (p().shift_bias != 0 && crosses_seam(s.limits))
+          s.region = region, s.shift_bias = p().shift_bias;
+        return s;
+      }
       if (p().patch_size == 0) return s;
       const int64_t end = std::min((n / work.patch_blocks + 1) * p().patch_size, s.keys);
       s.limits = {std::max<int64_t>(0, end - p().patch_size), end};
       return s;
+    }
+    bool crosses_seam(Range window) const {
+      return std::any_of(region + window.begin, region + window.end,
+                         [&](int32_t side) { return side != region[window.begin]; });
     }
     /// The parts that some query of a block sees: those of the global tokens, and those of its
     /// window behind them.
@@ -266,7 +321,7 @@ struct FlashBackwardCpu {
                       int64_t depth) {
       const int64_t size = s.dtype == ATTEST_F32 ? 4 : 2;
       for (int64_t i = rows.begin; i < rows.end; ++i)
-        std::memset(static_cast<char*>(data) + i * stride * size, 0,
+        std::memset(static_cast<char*>(data) + impls::row_of(s, i) * stride * size, 0,
                     static_cast<size_t>(depth * size));
     }
 
@@ -344,7 +399,7 @@ struct FlashBackwardCpu {
     void do_task(int64_t task, void* scratch) const {
       const int64_t kv_head = task % work.kv_heads, part = task / work.kv_heads,
                     b = kv_head / p().num_kv_heads, first = kv_head % p().num_kv_heads * work.group;
-      const BackwardSlice of_keys = of.slice(data, b, first);
+      const BackwardSlice of_keys = slice(b, first);
       const Range keys = rows(part, work.part, of_keys.keys);
       kernel.begin_keys(of_keys, keys, scratch);
       const int64_t last = first + work.group - 1;
@@ -375,6 +430,8 @@ struct FlashBackwardCpu {
                   bias_pieces = ceil_div(run.p().seq_len_kv, Run::kBiasKeys);
 #pragma omp parallel num_threads(problem.threads)
     {
+#pragma omp single
+      run.list_grid();
 #pragma omp for schedule(static)
       for (int64_t n = 0; n < blocks; ++n) run.prepare(n);
 #pragma omp for schedule(static)

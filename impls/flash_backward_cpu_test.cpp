@@ -38,7 +38,16 @@ Trial make_trial(uint64_t seed, bool finite) {
     p.seq_len_kv = p.seq_len_q;
     p.patch_size = r.upto(r.chance(50) ? p.seq_len_q + 3 : 20);
   }
-  if (r.chance(60)) trial::set_band(t, r);
+  const bool has_grid = seed % 9 == 5;  // of windows of a few queries, or of two blocks
+  if (has_grid) {
+    t.features |= ATTEST_WITH_GRID;
+    p.window_height = r.upto(8), p.window_width = r.upto(seed == 5 ? 16 : 8);
+    p.grid_height = p.window_height * r.upto(3), p.grid_width = p.window_width * r.upto(3);
+    p.seq_len_q = p.seq_len_kv = p.grid_height * p.grid_width;
+    p.shift_y = r.upto(p.window_height) - 1, p.shift_x = r.upto(p.window_width) - 1;
+    p.shift_bias = r.pick({0.0f, -2.0f, -100.0f});
+  }
+  if (r.chance(60) && !has_grid) trial::set_band(t, r);
   if (has_gap) {
     t.features |= ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW;
     p.window_left = 3, p.window_right = 0, p.diagonal_offset = 0;
@@ -47,7 +56,9 @@ Trial make_trial(uint64_t seed, bool finite) {
   if (strided) t.features |= ATTEST_WITH_STRIDES;
   const int32_t dtype = r.pick<int32_t>({ATTEST_F32, ATTEST_F16, ATTEST_BF16});
   // On both sides, so that patches and global tokens may be beside it.
-  const bool is_packed = seed % 5 == 3;
+  const bool is_packed = seed % 5 == 3 && !has_grid;
+  const bool has_order = !is_packed && !has_grid && seed % 7 == 1;
+  if (has_order) p.seq_len_kv = p.seq_len_q, trial::add_order(t, r);
   int64_t tokens_q = p.seq_len_q, tokens_kv = p.seq_len_kv;
   if (is_packed) {
     tokens_q = trial::add_packing(t, r, ATTEST_CU_SEQLENS_Q, p.seq_len_q);
@@ -77,7 +88,7 @@ Trial make_trial(uint64_t seed, bool finite) {
   }
   if (r.chance(25)) trial::add_pair_tensor(t, r, ATTEST_BIAS);
   if (r.chance(finite ? 25 : 60)) trial::add_pair_tensor(t, r, ATTEST_MASK);
-  if (r.chance(25)) {
+  if (r.chance(25) && !has_grid) {
     t.features |= ATTEST_WITH_ALIBI;
     Tensor& slopes = t.tensor[ATTEST_ALIBI_SLOPES] =
         trial::make(ATTEST_F32, {r.pick<int64_t>({1, p.batch}), p.num_heads});
@@ -90,7 +101,7 @@ Trial make_trial(uint64_t seed, bool finite) {
     Tensor& sinks = t.tensor[ATTEST_SINKS] = trial::make(ATTEST_F32, {p.num_heads});
     trial::randomize(sinks, more.engine, 2);
   }
-  if (more.chance(25)) {
+  if (more.chance(25) && !has_grid) {
     t.features |= ATTEST_WITH_BLOCK_MASK;
     p.block_q = more.upto(40), p.block_kv = more.upto(80);
     Tensor& blocks = t.tensor[ATTEST_BLOCK_MASK] = trial::make(
@@ -101,7 +112,7 @@ Trial make_trial(uint64_t seed, bool finite) {
       blocks.set(n, more.chance(60));
   }
   for (const int role : {ATTEST_SEQ_LENS_Q, ATTEST_SEQ_LENS_KV}) {
-    if (!more.chance(30) || has_patches || is_packed) continue;
+    if (!more.chance(30) || has_patches || is_packed || has_grid || has_order) continue;
     t.features |= ATTEST_WITH_SEQ_LENS;
     Tensor& lengths = t.tensor[role] = trial::make(ATTEST_I32, {p.batch});
     const int64_t longest = role == ATTEST_SEQ_LENS_Q ? p.seq_len_q : p.seq_len_kv;
@@ -110,7 +121,7 @@ Trial make_trial(uint64_t seed, bool finite) {
   }
   if (t.find(ATTEST_BIAS) == nullptr && more.chance(30))
     trial::add_pair_tensor(t, more, ATTEST_BIAS);
-  if (const Tensor* bias = t.find(ATTEST_BIAS); bias != nullptr && more.chance(75)) {
+  if (const Tensor* bias = t.find(ATTEST_BIAS); bias != nullptr && more.chance(75) && !has_grid) {
     const int64_t* const dim = bias->spec.dim;
     if (dim[3] == p.seq_len_kv) {
       t.features |= ATTEST_WITH_DBIAS;
@@ -118,7 +129,7 @@ Trial make_trial(uint64_t seed, bool finite) {
           trial::make(dtype, {dim[0], dim[1], dim[2], dim[3]}, strided ? more.upto(5) : 0);
     }
   }
-  if ((more.chance(25) && !has_patches) || has_gap) {
+  if ((more.chance(25) && !has_patches && !has_grid) || has_gap) {
     t.features |= ATTEST_WITH_GLOBAL;
     p.global_tokens = has_gap ? 5 : more.upto(std::min(p.seq_len_q, p.seq_len_kv));
   }

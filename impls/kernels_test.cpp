@@ -123,20 +123,6 @@ Trial flash_trial(uint64_t seed) {
   return t;
 }
 
-void add_order(Trial& t, Random& r) {
-  const attest_softmax_params& p = t.softmax();
-  t.features |= ATTEST_WITH_ORDER;
-  trial::Tensor& order = t.tensor[ATTEST_ORDER] =
-      trial::make(ATTEST_I32, {r.chance(50) ? p.batch : 1, p.seq_len_q});
-  for (int64_t b = 0; b < order.spec.dim[0]; ++b) {
-    std::vector<int64_t> rows(static_cast<size_t>(p.seq_len_q));
-    std::iota(rows.begin(), rows.end(), 0);
-    std::shuffle(rows.begin(), rows.end(), r.engine);
-    for (int64_t i = 0; i < p.seq_len_q; ++i)
-      order.set(order.at({b, i}), static_cast<double>(rows[static_cast<size_t>(i)]));
-  }
-}
-
 Trial window_trial(uint64_t seed) {
   Random r{std::mt19937_64(seed)};
   Trial t;
@@ -163,7 +149,7 @@ Trial window_trial(uint64_t seed) {
     }
   }
   add_qkvo(t, r, p.seq_len_q, p.seq_len_kv, false, r.pick({1.0, 1.0, 4.0}));
-  if (kind != 3 && r.chance(60)) add_order(t, r);
+  if (kind != 3 && r.chance(60)) trial::add_order(t, r);
   if (kind == 2 && r.chance(30)) set_band(t, r);
   if (kind == 3 && r.chance(60)) {
     t.features |= ATTEST_WITH_REL_BIAS;

@@ -22,8 +22,9 @@ struct NaiveBackward {
                   ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL | ATTEST_WITH_BIAS | ATTEST_WITH_MASK |
                   ATTEST_WITH_SOFTCAP | ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS |
                   ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_GLOBAL | ATTEST_WITH_SEQ_LENS |
-                  ATTEST_WITH_VARLEN | ATTEST_WITH_PATCHES | ATTEST_WITH_STRIDES |
-                  ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED | ATTEST_WITH_DBIAS};
+                  ATTEST_WITH_VARLEN | ATTEST_WITH_PATCHES | ATTEST_WITH_ORDER | ATTEST_WITH_GRID |
+                  ATTEST_WITH_STRIDES | ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED |
+                  ATTEST_WITH_DBIAS};
   const attest_problem& problem;
 
   using Tensors = attest::Softmax<attest::Any>;
@@ -201,10 +202,11 @@ struct NaiveBackward {
                    queries = places(dim[2], row % dim[2], a.p.seq_len_q);
       Weights weights{};
       for (int64_t h = heads.begin; h < heads.end; ++h)
-        for (int64_t i = queries.begin; i < queries.end; ++i) {
+        for (int64_t token = queries.begin; token < queries.end; ++token) {
+          const int64_t i = a.position(token);
           const auto [begin, end] = a.keys(b, i);
           for (int64_t j = begin; j < end; ++j)
-            if (weigh(a, s, b, h, i, j, weights)) sum[j % dim[3]] += weights.d_logit;
+            if (weigh(a, s, b, h, i, j, weights)) sum[a.token(j) % dim[3]] += weights.d_logit;
         }
     }
   }

@@ -117,9 +117,10 @@ enum {
   // [batch, ceil(seq_len_kv / page_size)] i32: key j of sequence b is row j % page_size of page
   // table[b, j / page_size]. Entries beyond the length of sequence b may be anything, -1 included.
   ATTEST_PAGE_TABLE,
-  // [batch|1, tokens] i32: a permutation of the rows of Q, K, V, O and LSE. A position that would
-  // lie in row r without ORDER lies in row order[r]. (Packed: position i of sequence b has
-  // r = cu[b] + i.)
+  // [batch|1, tokens] i32: a permutation of the rows of Q, K, V, O and LSE, and so of DO, DQ, DK
+  // and
+  // DV. A position that would lie in row r without ORDER lies in row order[r]. (Packed: position i
+  // of sequence b has r = cu[b] + i.)
   ATTEST_ORDER,
   // [num_heads, 2 * window_height - 1, 2 * window_width - 1]: added to the logit. The index is
   // (dy + window_height - 1, dx + window_width - 1), where dy and dx are the query's coordinates in
@@ -243,7 +244,7 @@ enum {
 // and dv sum over all query heads of a key head. A query that sees no key has dq = 0, a key that no
 // query sees dk = dv = 0, a hidden pair adds 0 to dbias. So has a row that belongs to no position:
 // one beyond a length of SEQ_LENS. Packed rows all belong to a sequence; if it has no keys, or no
-// queries, their gradients are 0. Nothing hidden leaks, not even NaN. Paged problems, ORDER, grids,
+// queries, their gradients are 0. Nothing hidden leaks, not even NaN. Paged problems, REL_BIAS,
 // top_k, 8 bits, f64, and DBIAS where all keys share the bias are not judged yet.
 #define ATTEST_WITH_DBIAS ATTEST_OWN_BIT(0)  // of ATTEST_SOFTMAX_BACKWARD
 enum { ATTEST_TOP_LEFT = 0, ATTEST_BOTTOM_RIGHT = 1 };

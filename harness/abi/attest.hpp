@@ -255,6 +255,14 @@ class Grid {
     return (at.y + p_.shift_y) % p_.grid_height * p_.grid_width +
            (at.x + p_.shift_x) % p_.grid_width;
   }
+  /// The position of a token.
+  ATTEST_HD int64_t position(int64_t token) const {
+    const int64_t y = rolled(token / p_.grid_width, p_.shift_y, p_.grid_height),
+                  x = rolled(token % p_.grid_width, p_.shift_x, p_.grid_width),
+                  window = y / p_.window_height * (p_.grid_width / p_.window_width) +
+                           x / p_.window_width;
+    return window * window_size() + y % p_.window_height * p_.window_width + x % p_.window_width;
+  }
   /// Whether only rolling brought two positions of a window together: one of them has gone round
   /// an edge, the other has not.
   ATTEST_HD bool rolled_together(int64_t i, int64_t j) const {
@@ -270,6 +278,9 @@ class Grid {
   }
 
  private:
+  ATTEST_HD static int64_t rolled(int64_t at, int64_t shift, int64_t size) {
+    return (at - shift + size) % size;
+  }
   const attest_softmax_params& p_;
 };
 
@@ -348,6 +359,8 @@ class Sequences {
   }
   /// How BIAS, MASK and BLOCK_MASK count a position: on a grid by its token.
   ATTEST_HD int64_t token(int64_t position) const { return grid ? grid.token(position) : position; }
+  /// The position that BIAS, MASK and BLOCK_MASK count so.
+  ATTEST_HD int64_t position(int64_t token) const { return grid ? grid.position(token) : token; }
 
  private:
   using Integers = View<const int32_t>;

@@ -236,6 +236,7 @@ TEST(Sequences, PlacesAndKeysAreThoseOfTheDefinition) {
       for (int64_t i = 0; i < sequences.rows(b); ++i) {
         const attest::Cell at = sequences.query(b, i);
         rows.emplace(at.batch, at.row);
+        ASSERT_EQ(sequences.position(sequences.token(i)), i);
         // On a grid the definition counts tokens, which are rows there.
         const int64_t same = trial.p().grid_height > 0 ? at.row : i;
         const abi_test::Cell expected = abi_test::query_cell(trial, b, same);

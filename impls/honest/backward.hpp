@@ -15,8 +15,9 @@ constexpr uint64_t kBackwardFeatures =
     ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW |
     ATTEST_WITH_DIAGONAL | ATTEST_WITH_SOFTCAP | ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS |
     ATTEST_WITH_BIAS | ATTEST_WITH_MASK | ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_GLOBAL |
-    ATTEST_WITH_SEQ_LENS | ATTEST_WITH_VARLEN | ATTEST_WITH_PATCHES | ATTEST_WITH_STRIDES |
-    ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED | ATTEST_WITH_DBIAS;
+    ATTEST_WITH_SEQ_LENS | ATTEST_WITH_VARLEN | ATTEST_WITH_PATCHES | ATTEST_WITH_ORDER |
+    ATTEST_WITH_GRID | ATTEST_WITH_STRIDES | ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED |
+    ATTEST_WITH_DBIAS;
 
 /// What a kernel rounds to, by the stages of the gradients; and what it would declare.
 struct GradientArithmetic {
@@ -251,7 +252,7 @@ class BackwardKernel {
                 ds = kept(d_logit * logit.slope, c.product);
     keep(&weight, 1, c.product);
     if (a_.d_bias) {
-      float& sum = x_.d_bias[dense_dbias::place(of_bias_, b, h, i, j)];
+      float& sum = x_.d_bias[dense_dbias::place(of_bias_, b, h, a_.token(i), a_.token(j))];
       sum = kept(sum + kept(d_logit, c.product), c.accumulator);
     }
     add(ds, k, p.head_dim, x_.dq_tile);

@@ -141,7 +141,7 @@ double worst_gradient(const Trial& trial) {
 struct Case {
   const char *file, *name;
   uint64_t without = 0;  // features that it lists, but refuses in some of these problems
-  bool refuses_shared_keys = false;  // DBIAS of a bias that all keys share
+  const char* (*refuses)(const Trial&) = nullptr;  // why a problem; null: it is taken
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
@@ -179,6 +179,15 @@ INSTANTIATE_TEST_SUITE_P(Plugins, RightPlugin,
                                            Case{"tests/plugins/older_header.so", "older_header"}),
                          [](const auto& instance) { return std::string(instance.param.name); });
 
+/// What flash_backward_cpu refuses beside its features.
+const char* flash_refuses(const Trial& trial) {
+  const Tensor& dbias = trial.tensor[ATTEST_DBIAS];
+  if (dbias && dbias.spec.dim[3] != trial.p().seq_len_kv) return "all keys share";
+  const bool grid = (trial.features & ATTEST_WITH_GRID) != 0;
+  if (grid && (dbias || trial.tensor[ATTEST_BLOCK_MASK])) return "a grid with DBIAS";
+  return nullptr;
+}
+
 class RightGradients : public ::testing::TestWithParam<Case> {};
 
 TEST_P(RightGradients, AgreeWithTheDefinitionOnRandomProblems) {
@@ -191,9 +200,8 @@ TEST_P(RightGradients, AgreeWithTheDefinitionOnRandomProblems) {
     SCOPED_TRACE(seed);
     Trial trial;
     abi_test::randomize_gradients(trial, seed, features, table->dtypes);
-    const Tensor& dbias = trial.tensor[ATTEST_DBIAS];
-    if (GetParam().refuses_shared_keys && dbias && dbias.spec.dim[3] != trial.p().seq_len_kv) {
-      EXPECT_THAT(refusal(*table, trial), ::testing::HasSubstr("all keys share"));
+    if (const char* reason = GetParam().refuses ? GetParam().refuses(trial) : nullptr) {
+      EXPECT_THAT(refusal(*table, trial), ::testing::HasSubstr(reason));
       continue;
     }
     met |= trial.features;
@@ -210,7 +218,8 @@ TEST_P(RightGradients, AgreeWithTheDefinitionOnRandomProblems) {
 INSTANTIATE_TEST_SUITE_P(Plugins, RightGradients,
                          ::testing::Values(Case{"plugins/naive_backward.so", "naive_backward"},
                                            Case{"plugins/flash_backward_cpu.so",
-                                                "flash_backward_cpu", ATTEST_WITH_STRIDES, true},
+                                                "flash_backward_cpu", ATTEST_WITH_STRIDES,
+                                                flash_refuses},
                                            Case{"tests/plugins/honest.so", "honest_backward_pairs"},
                                            Case{"tests/plugins/backward_bugs.so", "backward_none"}),
                          [](const auto& instance) { return std::string(instance.param.name); });
@@ -256,7 +265,11 @@ INSTANTIATE_TEST_SUITE_P(
                       GradientBug{"backward_borrowed_keys_lost", ATTEST_WITH_PATCHES},
                       GradientBug{"backward_last_block_of_next_sequence", ATTEST_WITH_VARLEN},
                       GradientBug{"backward_last_sequence_lost", ATTEST_WITH_VARLEN},
-                      GradientBug{"backward_lse_at_padded_row", ATTEST_WITH_VARLEN}),
+                      GradientBug{"backward_lse_at_padded_row", ATTEST_WITH_VARLEN},
+                      GradientBug{"backward_order_forgotten_in_dk", ATTEST_WITH_ORDER},
+                      GradientBug{"backward_order_forgotten_in_delta", ATTEST_WITH_ORDER},
+                      GradientBug{"backward_seam_seen", ATTEST_WITH_GRID},
+                      GradientBug{"backward_window_unshifted_in_dv", ATTEST_WITH_GRID}),
     [](const auto& instance) { return std::string(instance.param.name); });
 
 /// Two heads, causal where asked, random inputs: what every mutant is tried on.

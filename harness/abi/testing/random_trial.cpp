@@ -53,22 +53,28 @@ class Maker {
   void make_gradients() {
     t.problem().operation = ATTEST_SOFTMAX_BACKWARD;
     sizes();
-    const bool patches = with(ATTEST_WITH_PATCHES, 20);
-    if (patches) p.seq_len_kv = p.seq_len_q, p.patch_size = upto(p.seq_len_q + 3);
-    set_band();
+    const bool grid = with(ATTEST_WITH_GRID, 20);
+    if (grid) set_grid();
+    const bool ordered = !grid && with(ATTEST_WITH_ORDER, 25),
+               patches = !grid && with(ATTEST_WITH_PATCHES, 20);
+    if (ordered || patches) p.seq_len_kv = p.seq_len_q;
+    if (patches) p.patch_size = upto(p.seq_len_q + 3);
+    if (!grid) set_band();
     const bool band = p.window_left >= 0 || p.window_right >= 0,
                globals = band && !patches && with(ATTEST_WITH_GLOBAL, 40);
     if (globals) p.seq_len_kv = p.seq_len_q, p.global_tokens = upto(p.seq_len_q);
-    if (with(ATTEST_WITH_ALIBI, 20)) set_slopes();
+    if (!grid && with(ATTEST_WITH_ALIBI, 20)) set_slopes();
     if (with(ATTEST_WITH_SINKS, 20)) set_sinks();
     if (with(ATTEST_WITH_SOFTCAP, 30)) p.softcap = float(upto(5));
-    const bool self = globals || patches;
-    const Tokens tokens = set_tokens(self, with(ATTEST_WITH_VARLEN, 25));
-    if (!tokens.packed_q && !tokens.packed_kv && with(ATTEST_WITH_SEQ_LENS, 25)) set_lengths(self);
+    const bool self = globals || patches || ordered;
+    const Tokens tokens = set_tokens(self, !grid && with(ATTEST_WITH_VARLEN, 25));
+    if (!grid && !tokens.packed_q && !tokens.packed_kv && with(ATTEST_WITH_SEQ_LENS, 25))
+      set_lengths(self);
     strided_ = with(ATTEST_WITH_STRIDES, 25);
     unaligned_ = with(ATTEST_WITH_UNALIGNED, 25);
     mixed_ = with(ATTEST_WITH_MIXED_DTYPE, 25);
     gradient_tensors(tokens);
+    if (ordered) set_order(tokens.q, tokens.packed_q);
     pair_tensors();
     fill();
     if (chance(15)) spoil_one(false);

@@ -116,6 +116,43 @@ class Maker {
     note(problem, ATTEST_BLOCK_MASK);
   }
 
+  void set_grid(SoftmaxParams& p) {
+    const int64_t widest = d_.chance(20) ? 28 : 9, most = widest > 9 ? 3 : 12;
+    p.window_height = d_.between(1, widest);
+    p.window_width = d_.between(1, widest);
+    p.grid_height = p.window_height * d_.between(1, most);
+    p.grid_width = p.window_width * d_.between(1, most);
+    if (d_.chance(60)) {
+      p.shift_y = d_.below(p.window_height);
+      p.shift_x = d_.below(p.window_width);
+      p.shift_bias = d_.chance(70) ? -100 : -2;
+    }
+    p.seq_len_q = p.seq_len_kv = p.grid_height * p.grid_width;
+  }
+
+  /// Whole rows of windows go, then heads and batch.
+  template <class Flops>
+  void cut_grid(SoftmaxParams& p, const Flops& flops) {
+    const double most = draw_most();
+    auto halve = [](int64_t& n) { return n > 1 ? (n /= 2, true) : false; };
+    auto one_head_each = [&p] {
+      return std::exchange(p.num_heads, p.num_kv_heads) > p.num_kv_heads;
+    };
+    auto one_head = [&p] {
+      p.num_heads = 1;
+      return std::exchange(p.num_kv_heads, 1) > 1;
+    };
+    while (p.seq_len_q > limits_.most_tokens || cost(p, flops) > most) {
+      int64_t rows = p.grid_height / p.window_height, columns = p.grid_width / p.window_width;
+      if (!halve(p.batch) && !one_head_each() && !halve(rows) && !halve(columns) && !one_head() &&
+          !halve(p.head_dim) && !halve(p.head_dim_v))
+        break;
+      p.grid_height = rows * p.window_height;
+      p.grid_width = columns * p.window_width;
+      p.seq_len_q = p.seq_len_kv = p.grid_height * p.grid_width;
+    }
+  }
+
   /// A little more than there are: bands and patches are as wide as they may be.
   static double visible_pairs(const SoftmaxParams& p) {
     double keys = double(p.seq_len_kv);
@@ -205,20 +242,6 @@ class SoftmaxMaker : Maker {
   }
 
  private:
-  void set_grid(SoftmaxParams& p) {
-    const int64_t widest = d_.chance(20) ? 28 : 9, most = widest > 9 ? 3 : 12;
-    p.window_height = d_.between(1, widest);
-    p.window_width = d_.between(1, widest);
-    p.grid_height = p.window_height * d_.between(1, most);
-    p.grid_width = p.window_width * d_.between(1, most);
-    if (d_.chance(60)) {
-      p.shift_y = d_.below(p.window_height);
-      p.shift_x = d_.below(p.window_width);
-      p.shift_bias = d_.chance(70) ? -100 : -2;
-    }
-    p.seq_len_q = p.seq_len_kv = p.grid_height * p.grid_width;
-  }
-
   void bound(SoftmaxParams& p, bool self, bool grid) {
     auto flops = [&] {
       return visible_pairs(p) * double(p.batch * p.num_heads) * 2 *
@@ -226,28 +249,6 @@ class SoftmaxMaker : Maker {
     };
     if (!grid) return Maker::bound(p, self, flops);
     cut_grid(p, flops);
-  }
-  /// Whole rows of windows go, then heads and batch.
-  template <class Flops>
-  void cut_grid(SoftmaxParams& p, const Flops& flops) {
-    const double most = draw_most();
-    auto halve = [](int64_t& n) { return n > 1 ? (n /= 2, true) : false; };
-    auto one_head_each = [&p] {
-      return std::exchange(p.num_heads, p.num_kv_heads) > p.num_kv_heads;
-    };
-    auto one_head = [&p] {
-      p.num_heads = 1;
-      return std::exchange(p.num_kv_heads, 1) > 1;
-    };
-    while (p.seq_len_q > limits_.most_tokens || cost(p, flops) > most) {
-      int64_t rows = p.grid_height / p.window_height, columns = p.grid_width / p.window_width;
-      if (!halve(p.batch) && !one_head_each() && !halve(rows) && !halve(columns) && !one_head() &&
-          !halve(p.head_dim) && !halve(p.head_dim_v))
-        break;
-      p.grid_height = rows * p.window_height;
-      p.grid_width = columns * p.window_width;
-      p.seq_len_q = p.seq_len_kv = p.grid_height * p.grid_width;
-    }
   }
   void set_sequences(Problem& problem, bool self) {
     auto& p = problem.as<SoftmaxParams>();
@@ -303,11 +304,9 @@ class BackwardMaker : Maker {
     if (d_.chance(15))
       p.softmax_scale = float(d_.spread(0.02, 0.5)) * (d_.chance(10) ? -1.0f : 1.0f);
     if (d_.chance(20)) p.softcap = float(d_.spread(0.5, 50));
+    if (d_.chance(12)) return make_grid(problem);
     set_band(p);
-    bound(p, self, [&p] {
-      return visible_pairs(p) * double(p.batch * p.num_heads) * 2 *
-             double(3 * p.head_dim + 2 * p.head_dim_v);
-    });
+    bound(p, self, [&p] { return flops(p); });
     const bool band = p.window_left >= 0 || p.window_right >= 0,
                global = p.seq_len_q == p.seq_len_kv && band && d_.chance(60);
     if (global) p.global_tokens = d_.between(1, std::min<int64_t>(p.seq_len_q, 20));
@@ -323,9 +322,32 @@ class BackwardMaker : Maker {
     const int side = global || patches ? 2 : int(d_.below(3));
     if (packed && side != 1) note(problem, ATTEST_CU_SEQLENS_Q);
     if (packed && side != 0) note(problem, ATTEST_CU_SEQLENS_KV);
+    const bool ordered = p.seq_len_q == p.seq_len_kv && (!packed || side == 2) && d_.chance(50);
+    if (ordered) note(problem, ATTEST_ORDER);
     for (const auto& [role, cu_seqlens] : {std::pair(ATTEST_SEQ_LENS_Q, ATTEST_CU_SEQLENS_Q),
                                            {ATTEST_SEQ_LENS_KV, ATTEST_CU_SEQLENS_KV}})
-      if (!global && !patches && !problem.has(cu_seqlens) && d_.chance(15)) note(problem, role);
+      if (!global && !patches && !ordered && !problem.has(cu_seqlens) && d_.chance(15))
+        note(problem, role);
+    return finish(problem);
+  }
+
+ private:
+  static double flops(const SoftmaxParams& p) {
+    return visible_pairs(p) * double(p.batch * p.num_heads) * 2 *
+           double(3 * p.head_dim + 2 * p.head_dim_v);
+  }
+  Problem make_grid(Problem& problem) {
+    auto& p = problem.as<SoftmaxParams>();
+    set_grid(p);
+    cut_grid(p, [&p] { return flops(p); });
+    for (const int32_t role : {int32_t(ATTEST_BIAS), int32_t(ATTEST_MASK), int32_t(ATTEST_SINKS)})
+      if (d_.chance(20)) note(problem, role);
+    if (d_.chance(15)) set_blocks(problem);
+    return finish(problem);
+  }
+
+  Problem finish(Problem& problem) {
+    const auto& p = problem.as<SoftmaxParams>();
     softmax_backward_operation().complete(problem);
     place(problem);
     finish_problem(problem);

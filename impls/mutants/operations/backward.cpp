@@ -53,6 +53,10 @@ enum class Bug {
   kLastBlockOfNextSequence,
   kLastSequenceLost,
   kLseAtPaddedRow,
+  kOrderForgottenInDk,
+  kOrderForgottenInDelta,
+  kSeamSeen,
+  kWindowUnshiftedInDv,
   kExpOfParts,
   kDsCut,
   kSmallRowsLost,
@@ -67,6 +71,7 @@ enum class Bug {
   kBiasGradientOfLastHead,
   kBiasGradientOfLastQuery,
   kBiasGradientKeyTail,
+  kBiasGradientOfPositions,
   kBiasGradientF16,
   kBiasGradientUnwritten,
   kCount
@@ -119,6 +124,10 @@ constexpr Description kDescriptions[] = {
     {"backward_last_sequence_lost", "dk and dv of the last packed sequence are 0"},
     {"backward_lse_at_padded_row",
      "the lse of packed queries is read where padding to multiples of 16 would put it"},
+    {"backward_order_forgotten_in_dk", "dk is written where it would lie without an order"},
+    {"backward_order_forgotten_in_delta", "delta is that of the row where no order moves it"},
+    {"backward_seam_seen", "shift_bias is left out where the windows' edges were rolled"},
+    {"backward_window_unshifted_in_dv", "dv is written to the tokens of windows without a shift"},
     {"backward_exp_of_parts", "p is exp(logit) times exp(-lse)"},
     {"backward_ds_cut", "ds beyond 12 is cut to it"},
     {"backward_small_rows_lost", "rows of dO that are below 1e-4 count as 0"},
@@ -133,6 +142,7 @@ constexpr Description kDescriptions[] = {
     {"backward_dbias_of_last_head", "dbias is that of the last head, not a sum"},
     {"backward_dbias_of_last_query", "dbias is that of the last query, not a sum"},
     {"backward_dbias_key_tail", "dbias of keys beyond a multiple of 16 is 0"},
+    {"backward_dbias_of_positions", "dbias on a grid counts positions, not tokens"},
     {"backward_dbias_f16", "sums dbias in f16, undeclared"},
     {"backward_dbias_unwritten", "dbias is not written where no pair is seen"},
 };
@@ -205,17 +215,27 @@ class Gradients {
       const auto [batch, at] = a_.key(b, j);
       const float scale =
           is(Bug::kScaleOfDkTwice) ? p.softmax_scale * p.softmax_scale : p.softmax_scale;
+      const int64_t at_k = is(Bug::kOrderForgottenInDk) && packed_keys_ == 0 ? j : at,
+                    at_v = is(Bug::kWindowUnshiftedInDv) && a_.grid ? unshifted(j) : at;
       for (int64_t d = 0; d < p.head_dim; ++d)
-        a_.d_k(batch, kv_head, at, d) = scale * dk_[row * p.head_dim + d];
+        a_.d_k(batch, kv_head, at_k, d) = scale * dk_[row * p.head_dim + d];
       for (int64_t d = 0; d < p.head_dim_v; ++d)
-        a_.d_v(batch, kv_head, at, d) = dv_[row * p.head_dim_v + d];
+        a_.d_v(batch, kv_head, at_v, d) = dv_[row * p.head_dim_v + d];
     }
+  }
+
+  /// The token of a position if windows were not shifted.
+  int64_t unshifted(int64_t position) const {
+    attest_softmax_params p = a_.p;
+    p.shift_y = p.shift_x = 0;
+    return attest::Grid(p).token(position);
   }
 
   float delta(int64_t b, int64_t h, int64_t i) const {
     if (is(Bug::kDeltaForgotten)) return 0;
     if (is(Bug::kDeltaOfNextRow)) i = (i + 1) % a_.rows(b);
-    const attest::Cell at = a_.query(b, i);
+    attest::Cell at = a_.query(b, i);
+    if (is(Bug::kOrderForgottenInDelta) && packed_queries_ == 0) at.row = i;
     float sum = 0;
     for (int64_t d = 0; d < a_.p.head_dim_v; ++d)
       sum += d_o(at, h, d) * static_cast<float>(a_.o(at.batch, h, at.row, d));
@@ -248,6 +268,7 @@ class Gradients {
                        std::min(j + 1, a_.p.seq_len_kv - 1) / a_.p.block_kv))
       return kHidden;
     float logit = a_.logit(dot, b, h, i, j);
+    if (is(Bug::kSeamSeen) && a_.grid && a_.grid.rolled_together(i, j)) logit -= a_.p.shift_bias;
     if (is(Bug::kLogitsCut) && logit != kHidden) logit = std::max(logit, kLow);
     if (is(Bug::kBiasOfNextKey) && a_.bias && logit != kHidden)
       logit += static_cast<float>(a_.bias(b, h, i, (j + 1) % a_.p.seq_len_kv)) -
@@ -293,6 +314,7 @@ class Gradients {
     float term = weight * (is(Bug::kBiasGradientOfDoV) ? gradient : gradient - delta);
     if (is(Bug::kBiasGradientScaled)) term *= p.softmax_scale;
     if (is(Bug::kBiasGradientSloped)) term *= slope;
+    if (!is(Bug::kBiasGradientOfPositions)) i = a_.token(i), j = a_.token(j);
     float& sum = dbias_[dense_dbias::place(of_bias_, b, h, i, j)];
     sum = is(Bug::kBiasGradientUnwritten) && std::isnan(sum) ? term : sum + term;
     if (is(Bug::kBiasGradientF16)) sum = mutants::rounded(sum, 11);
@@ -418,8 +440,8 @@ struct Backward {
                   ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL | ATTEST_WITH_BIAS | ATTEST_WITH_MASK |
                   ATTEST_WITH_SOFTCAP | ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS |
                   ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_GLOBAL | ATTEST_WITH_SEQ_LENS |
-                  ATTEST_WITH_VARLEN | ATTEST_WITH_PATCHES | ATTEST_WITH_STRIDES |
-                  ATTEST_WITH_UNALIGNED | ATTEST_WITH_DBIAS};
+                  ATTEST_WITH_VARLEN | ATTEST_WITH_PATCHES | ATTEST_WITH_ORDER | ATTEST_WITH_GRID |
+                  ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED | ATTEST_WITH_DBIAS};
   const attest_problem& problem;
 
   static const char* query(const attest_problem& problem, attest_support& support) {

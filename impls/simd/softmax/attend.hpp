@@ -59,6 +59,11 @@ struct Slice {
   Range next_queries{0, 0}, next_keys{0, 0};
 };
 
+/// The row of Q, O or LSE that stands at a place.
+inline int64_t row_of(const Slice& s, int64_t place) {
+  return s.order != nullptr ? s.order[place] : place;
+}
+
 /// Keys of `all` that the window of a query of places [first, last] holds.
 inline Range window_keys(const Slice& s, int64_t first, int64_t last, Range all) {
   if (s.window_left >= 0) all.begin = std::max(all.begin, first + s.offset - s.window_left);

@@ -49,6 +49,7 @@ struct BackwardScratch {
   float *q_turned, *do_turned;  // [kGroups][pitch][kBlock]
   float* dq;                    // the same of dq
   float *lse, *delta;           // [kQueries]; lse times log2(e)
+  int32_t *rel, *region;        // [kQueries]
   float *scores, *slopes;       // [kTileKeys][kBlock]
   float *p, *ds;                // [kTileKeys][kQueries]
   float *rows, *pair_terms;
@@ -73,6 +74,8 @@ BackwardScratch cut(char* base, int64_t head_dim, int64_t head_dim_v, bool has_d
   m.q_turned = floats(kQueries * width), m.do_turned = floats(kQueries * width_v);
   m.dq = floats(kQueries * width);
   m.lse = floats(kQueries), m.delta = floats(kQueries);
+  m.rel = reinterpret_cast<int32_t*>(floats(kQueries));
+  m.region = reinterpret_cast<int32_t*>(floats(kQueries));
   m.scores = floats(kTileKeys * kBlock), m.slopes = floats(kTileKeys * kBlock);
   m.p = floats(kTileKeys * kQueries), m.ds = floats(kTileKeys * kQueries);
   m.rows = floats(kLanes * width);
@@ -114,7 +117,8 @@ void write_delta(const BackwardSlice& s, Range queries, float* delta) {
   const auto* const d_o = static_cast<const T*>(s.d_o);
   const auto* const o = static_cast<const T*>(s.o);
   for (int64_t i = queries.begin; i < queries.end; ++i) {
-    const T *const gradient = d_o + i * s.do_stride, *const row = o + i * s.o_stride;
+    const T *const gradient = d_o + row_of(s, i) * s.do_stride, *const row =
+                                                                    o + row_of(s, i) * s.o_stride;
     Vector sum = hn::Zero(d);
     float rest = 0;
     int64_t c = 0;
@@ -140,8 +144,8 @@ void begin_keys(const BackwardSlice& s, Range keys, void* memory) {
 
 /// Rows of Q or dO as floats [query][pitch], padded with zeros, and transposed by groups.
 template <class T>
-void load_rows(const T* data, int64_t stride, int64_t depth, const Groups& groups, float* rows,
-               float* turned) {
+void load_rows(const Slice& s, const T* data, int64_t stride, int64_t depth, const Groups& groups,
+               float* rows, float* turned) {
   const int64_t width = pitch(depth), turn = round_up(depth, 4);
   for (int64_t g = 0; g < groups.count; ++g) {
     const Block& b = groups.group[g];
@@ -150,7 +154,7 @@ void load_rows(const T* data, int64_t stride, int64_t depth, const Groups& group
     for (int64_t i = 0; i < wide; ++i) {
       float* const row = to + i * width;
       const int64_t filled = i < b.count ? depth : 0;
-      if (filled > 0) widen_row(data + (b.first + i) * stride, depth, 1.0f, row);
+      if (filled > 0) widen_row(data + row_of(s, b.first + i) * stride, depth, 1.0f, row);
       for (int64_t c = filled; c < width; ++c) row[c] = 0;
     }
     for (int64_t first = 0; first < wide; first += kLanes)
@@ -363,13 +367,17 @@ void add_queries(const BackwardSlice& s, Range queries, Range keys, const float*
   for (Block& b : groups.group) b.keys = visible_keys(s, b.first, b.first + b.count - 1, within);
   const int64_t width = pitch(s.head_dim), width_v = pitch(s.head_dim_v),
                 rows = queries.end - queries.begin;
-  load_rows(static_cast<const T*>(s.q), s.q_stride, s.head_dim, groups, m.q, m.q_turned);
-  load_rows(static_cast<const T*>(s.d_o), s.do_stride, s.head_dim_v, groups, m.d_o, m.do_turned);
+  load_rows(s, static_cast<const T*>(s.q), s.q_stride, s.head_dim, groups, m.q, m.q_turned);
+  load_rows(s, static_cast<const T*>(s.d_o), s.do_stride, s.head_dim_v, groups, m.d_o, m.do_turned);
   for (int64_t i = 0; i < kQueries; ++i) {
     const int64_t place = queries.begin + std::min(i, rows - 1);
-    m.lse[i] = static_cast<float>(s.lse[place * s.lse_stride] * kLog2E);
+    m.lse[i] = static_cast<float>(s.lse[row_of(s, place) * s.lse_stride] * kLog2E);
     m.delta[i] = delta[place];
+    m.rel[i] = s.rel_place != nullptr ? s.rel_place[place] : 0;
+    m.region[i] = s.region != nullptr ? s.region[place] : 0;
   }
+  for (int64_t g = 0; g < groups.count; ++g)
+    groups.group[g].rel = m.rel + g * kBlock, groups.group[g].region = m.region + g * kBlock;
   std::memset(m.dq, 0, static_cast<size_t>(kQueries * width) * 4);
   const bool always = always_edited(s);
   int finite = part.all_finite ? -1 : 0;  // whether K, Q and dO are; -1: Q and dO are not known yet
@@ -449,7 +457,7 @@ void write_queries(const BackwardSlice& s, Range queries, const float* sums, voi
                     width);
       for (int64_t i = first; i < std::min<int64_t>(b.count, first + kLanes); ++i)
         narrow_row(m.rows + (i - first) * width, s.head_dim,
-                   static_cast<T*>(s.dq) + (b.first + i) * s.dq_stride);
+                   static_cast<T*>(s.dq) + row_of(s, b.first + i) * s.dq_stride);
     }
   }
 }
@@ -459,10 +467,10 @@ void end_keys(const BackwardSlice& s, Range keys, void* memory) {
   const BackwardScratch m = scratch_of(s, memory);
   const int64_t width = pitch(s.head_dim), width_v = pitch(s.head_dim_v);
   for (int64_t j = 0; j < keys.end - keys.begin; ++j) {
+    const int64_t row = row_of(s, keys.begin + j);
     widen_row(m.dk + j * width, s.head_dim, s.softmax_scale, m.rows);
-    narrow_row(m.rows, s.head_dim, static_cast<T*>(s.dk) + (keys.begin + j) * s.dk_stride);
-    narrow_row(m.dv + j * width_v, s.head_dim_v,
-               static_cast<T*>(s.dv) + (keys.begin + j) * s.dv_stride);
+    narrow_row(m.rows, s.head_dim, static_cast<T*>(s.dk) + row * s.dk_stride);
+    narrow_row(m.dv + j * width_v, s.head_dim_v, static_cast<T*>(s.dv) + row * s.dv_stride);
   }
 }
 

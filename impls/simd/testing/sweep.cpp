@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <numeric>
+#include <vector>
 
 namespace trial {
 
@@ -49,6 +51,20 @@ int64_t add_packing(Trial& t, Random& r, int role, int64_t longest) {
   for (int64_t b = 0; b < t.softmax().batch; ++b)
     cu.set(b + 1, static_cast<double>(total += b == 0 ? longest : r.upto(longest + 1) - 1));
   return total;
+}
+
+void add_order(Trial& t, Random& r) {
+  const attest_softmax_params& p = t.softmax();
+  t.features |= ATTEST_WITH_ORDER;
+  Tensor& order = t.tensor[ATTEST_ORDER] =
+      make(ATTEST_I32, {r.chance(50) ? p.batch : 1, p.seq_len_q});
+  for (int64_t b = 0; b < order.spec.dim[0]; ++b) {
+    std::vector<int64_t> rows(static_cast<size_t>(p.seq_len_q));
+    std::iota(rows.begin(), rows.end(), 0);
+    std::shuffle(rows.begin(), rows.end(), r.engine);
+    for (int64_t i = 0; i < p.seq_len_q; ++i)
+      order.set(order.at({b, i}), static_cast<double>(rows[static_cast<size_t>(i)]));
+  }
 }
 
 void add_pair_tensor(Trial& t, Random& r, int role) {

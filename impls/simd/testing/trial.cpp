@@ -228,9 +228,10 @@ void write_forward(Trial& t) {
     if (const Tensor* sinks = t.find(ATTEST_SINKS); sinks != nullptr && sum > 0)
       sum += std::exp((*sinks)({h}));
     for (size_t c = 0; c < row.size(); ++c)
-      o.set(o.at({at.s.batch_q, h, at.s.first_q + i, static_cast<int64_t>(c)}),
+      o.set(o.at({at.s.batch_q, h, at.s.first_q + at.row(i), static_cast<int64_t>(c)}),
             sum == 0 ? 0 : row[c] / sum);
-    lse.set(lse.at({at.s.batch_q, h, at.s.first_q + i}), sum == 0 ? -kInfinity : std::log(sum));
+    lse.set(lse.at({at.s.batch_q, h, at.s.first_q + at.row(i)}),
+            sum == 0 ? -kInfinity : std::log(sum));
   }
 }
 
@@ -282,7 +283,7 @@ void judge_query(const Row& at, Gradient& dk, Gradient& dv, Gradient& dbias, Wor
   const attest_softmax_params& p = t.softmax();
   const Tensor &q = t.tensor.at(ATTEST_Q), &k = t.tensor.at(ATTEST_K), &v = t.tensor.at(ATTEST_V),
                &o = t.tensor.at(ATTEST_O), &d_o = t.tensor.at(ATTEST_DO);
-  const int64_t batch = at.s.batch_q, row = at.s.first_q + at.i;
+  const int64_t batch = at.s.batch_q, row = at.s.first_q + at.row(at.i);
   const double lse = t.tensor.at(ATTEST_LSE)({batch, at.h, row});
   double delta = 0, delta_size = 0;
   for (int64_t c = 0; c < p.head_dim_v; ++c) {
@@ -311,11 +312,11 @@ void judge_query(const Row& at, Gradient& dk, Gradient& dv, Gradient& dbias, Wor
     for (int64_t c = 0; c < p.head_dim; ++c) {
       const double of_q = q({batch, at.h, row, c}), of_k = at.of_key(k, j, c);
       dq.add(0, c, ds * of_k, error * std::abs(of_k));
-      dk.add(j, c, ds * of_q, error * std::abs(of_q));
+      dk.add(at.row(j), c, ds * of_q, error * std::abs(of_q));
     }
     for (int64_t c = 0; c < p.head_dim_v; ++c) {
       const double gradient = d_o({batch, at.h, row, c});
-      dv.add(j, c, weight * gradient, relative * weight * std::abs(gradient));
+      dv.add(at.row(j), c, weight * gradient, relative * weight * std::abs(gradient));
     }
   }
   dq.meet(t.tensor.at(ATTEST_DQ), batch, at.h, row, static_cast<double>(p.softmax_scale), worst);

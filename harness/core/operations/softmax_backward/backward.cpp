@@ -37,10 +37,10 @@ constexpr Role kBackwardRoles[] = {
     {ATTEST_CU_SEQLENS_KV, "cu_seqlens_kv", ATTEST_READ, false, ATTEST_I32},
     {ATTEST_SEQ_LENS_Q, "seq_lens_q", ATTEST_READ, false, ATTEST_I32},
     {ATTEST_SEQ_LENS_KV, "seq_lens_kv", ATTEST_READ, false, ATTEST_I32},
+    {ATTEST_ORDER, "order", ATTEST_READ, false, ATTEST_I32},
     {ATTEST_DBIAS, "dbias", ATTEST_WRITE, false, ATTEST_NONE},  // after BIAS, whose dims it has
     // attest.h has all that follow, too; check() refuses them.
     {ATTEST_PAGE_TABLE, "page_table", ATTEST_READ, false, ATTEST_I32},
-    {ATTEST_ORDER, "order", ATTEST_READ, false, ATTEST_I32},
     {ATTEST_REL_BIAS, "rel_bias", ATTEST_READ, false, ATTEST_NONE},
 };
 
@@ -106,8 +106,6 @@ class SoftmaxBackwardOperation final : public Operation {
     for (const Role& role : not_judged_roles()) refuse_if(problem.has(role.index), role.name);
     refuse_if(p.page_size != 0, "page_size");
     refuse_if(p.top_k != 0, "top_k");
-    refuse_if(p.grid_height != 0, "grid_height");
-    refuse_if(p.grid_width != 0, "grid_width");
     refuse_if(p.descale_block_q != 0, "descale_block_q");
     refuse_if(p.descale_block_kv != 0, "descale_block_kv");
     softmax_operation().check(problem);

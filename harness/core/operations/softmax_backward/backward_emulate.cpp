@@ -250,11 +250,12 @@ class BackwardEmulator {
     for (int64_t b = along[0].begin; b < along[0].end; ++b)
       for (int64_t h = along[1].begin; h < along[1].end; ++h) {
         load(b, h / rows_.group());
+        const Geometry& geometry = rows_.geometry();
         for (int64_t i = along[2].begin; i < std::min(along[2].end, rows_.length_q()); ++i)
           for (int64_t j = 0; j < rows_.length_kv(); ++j) {
-            const Query query{h % rows_.group(), i};
+            const Query query{h % rows_.group(), geometry.place(i)};
             if (const double term = rows_.pair_term(query, j); term != kHidden)
-              addends[size_t(j)].push_back({weights(query, j, term).d_logit, &one});
+              addends[size_t(geometry.token(j))].push_back({weights(query, j, term).d_logit, &one});
           }
       }
     std::vector<double> row;

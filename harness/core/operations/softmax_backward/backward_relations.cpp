@@ -140,10 +140,11 @@ std::vector<std::unique_ptr<Relation>> relations(const Problem& problem, const T
     list.push_back(rearranged(name, problem, inputs, std::move(changes)));
   };
   const bool places_matter =
-      p.window_left >= 0 || p.window_right >= 0 || p.patch_size > 0 ||
-      std::ranges::any_of(std::initializer_list<int32_t>{ATTEST_ALIBI_SLOPES, ATTEST_BLOCK_MASK,
-                                                         ATTEST_SEQ_LENS_Q, ATTEST_SEQ_LENS_KV},
-                          [&](int32_t role) { return problem.has(role); });
+      p.window_left >= 0 || p.window_right >= 0 || p.patch_size > 0 || p.grid_height > 0 ||
+      std::ranges::any_of(
+          std::initializer_list<int32_t>{ATTEST_ALIBI_SLOPES, ATTEST_BLOCK_MASK, ATTEST_SEQ_LENS_Q,
+                                         ATTEST_SEQ_LENS_KV, ATTEST_ORDER},
+          [&](int32_t role) { return problem.has(role); });
   if (!places_matter) {
     permuted("key-permutation", {ATTEST_K, ATTEST_V, ATTEST_DK, ATTEST_DV}, 3,
              problem.has(ATTEST_CU_SEQLENS_KV),

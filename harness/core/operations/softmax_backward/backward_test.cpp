@@ -24,7 +24,7 @@ using Shape = testing::BackwardShape;
 using Real = long double;
 
 /// Q, K, V and BIAS of a case in long double, dense, and the sum of dO * O by definition. It shares
-/// no code with the golden.
+/// no code with the golden. On a grid it counts tokens, not positions.
 struct Forward {
   const BackwardCase& c;
   std::map<int32_t, std::vector<Real>> inputs;
@@ -52,15 +52,37 @@ struct Forward {
   /// The number of the row of a position: [batch, heads, longest], or packed [heads, tokens].
   int64_t row(int32_t role, int32_t packed, int64_t b, int64_t head, int64_t position) const {
     const int64_t* dim = c.problem.tensor[size_t(role)].dim;
-    const Tensor& cu_seqlens = c.tensors[size_t(packed)];
-    if (cu_seqlens) return head * dim[2] + int64_t(cu_seqlens.at({b})) + position;
-    return (b * dim[1] + head) * dim[2] + position;
+    const Tensor &cu_seqlens = c.tensors[size_t(packed)], &order = c.tensors[ATTEST_ORDER];
+    const int64_t outer = cu_seqlens ? 0 : b,
+                  at = (cu_seqlens ? int64_t(cu_seqlens.at({b})) : 0) + position;
+    return (outer * dim[1] + head) * dim[2] + (order ? int64_t(order.at({outer, at})) : at);
   }
   int64_t query_row(int64_t b, int64_t h, int64_t i) const {
     return row(ATTEST_Q, ATTEST_CU_SEQLENS_Q, b, h, i);
   }
   int64_t key_row(int64_t b, int64_t kv_head, int64_t j) const {
     return row(ATTEST_K, ATTEST_CU_SEQLENS_KV, b, kv_head, j);
+  }
+  /// The coordinate of a token of a grid once the grid is rolled.
+  int64_t rolled_y(int64_t token) const {
+    const auto& p = c.p();
+    return (token / p.grid_width + p.grid_height - p.shift_y) % p.grid_height;
+  }
+  int64_t rolled_x(int64_t token) const {
+    const auto& p = c.p();
+    return (token % p.grid_width + p.grid_width - p.shift_x) % p.grid_width;
+  }
+  bool in_one_window(int64_t i, int64_t j) const {
+    const auto& p = c.p();
+    return rolled_y(i) / p.window_height == rolled_y(j) / p.window_height &&
+           rolled_x(i) / p.window_width == rolled_x(j) / p.window_width;
+  }
+  /// Whether rolling brought one of two tokens round an edge, and not the other one.
+  bool across_seam(int64_t i, int64_t j) const {
+    const auto& p = c.p();
+    const auto round_y = [&](int64_t token) { return token / p.grid_width < p.shift_y; };
+    const auto round_x = [&](int64_t token) { return token % p.grid_width < p.shift_x; };
+    return round_y(i) != round_y(j) || round_x(i) != round_x(j);
   }
   int64_t diagonal(int64_t b, int64_t i) const {
     return i + (c.p().diagonal == ATTEST_BOTTOM_RIGHT ? length_kv(b) - length_q(b) : 0);
@@ -69,6 +91,7 @@ struct Forward {
   bool sees(int64_t b, int64_t h, int64_t i, int64_t j) const {
     const auto& p = c.p();
     if (i >= length_q(b) || j >= length_kv(b)) return false;
+    if (p.grid_height > 0 && !in_one_window(i, j)) return false;
     const int64_t at = diagonal(b, i);
     const bool global = i < p.global_tokens || j < p.global_tokens;
     if (!global && p.window_left >= 0 && j < at - p.window_left) return false;
@@ -122,6 +145,7 @@ struct Forward {
           if (c.tensors[ATTEST_ALIBI_SLOPES])
             score -= Real(slope(b, h)) * Real(std::abs(diagonal(b, i) - j));
           if (c.tensors[ATTEST_BIAS]) score += bias(b, h, i, j);
+          if (p.grid_height > 0 && across_seam(i, j)) score += Real(p.shift_bias);
           const Real weight = std::exp(score);
           total += weight;
           for (size_t d = 0; d < o.size(); ++d) o[d] += weight * v[d];
@@ -311,7 +335,53 @@ const std::vector<Shape> kShapes{
      .head_dim = 3,
      .patch_size = 3,
      .cu_seqlens_q = true,
-     .cu_seqlens_kv = true}};
+     .cu_seqlens_kv = true},
+    // in an order: a band with a bias, patches, packed sequences
+    {.batch = 2,
+     .num_heads = 2,
+     .num_kv_heads = 1,
+     .seq_len_q = 6,
+     .head_dim = 3,
+     .window_right = 0,
+     .bias = {1, 1, 6, 6},
+     .dbias = true,
+     .order = true},
+    {.num_heads = 2, .seq_len_q = 7, .head_dim = 3, .patch_size = 3, .order = true},
+    {.batch = 3,
+     .num_heads = 2,
+     .seq_len_q = 5,
+     .head_dim = 3,
+     .window_left = 1,
+     .window_right = 0,
+     .cu_seqlens_q = true,
+     .cu_seqlens_kv = true,
+     .order = true},
+    // grids: shifted with biases of tokens, and not shifted with a mask
+    {.batch = 2,
+     .num_heads = 2,
+     .num_kv_heads = 1,
+     .seq_len_q = 24,
+     .head_dim = 3,
+     .bias = {1, 2, 24, 24},
+     .dbias = true,
+     .grid_height = 4,
+     .grid_width = 6,
+     .window_height = 2,
+     .window_width = 3,
+     .shift_y = 1,
+     .shift_x = 2,
+     .shift_bias = -1.5f},
+    {.num_heads = 2,
+     .seq_len_q = 12,
+     .head_dim = 3,
+     .bias = {1, 1, 1, 12},
+     .mask = {1, 1, 12, 12},
+     .dbias = true,
+     .grid_height = 2,
+     .grid_width = 6,
+     .window_height = 2,
+     .window_width = 2,
+     .shift_x = 1}};
 
 // O and LSE are rounded, and the golden takes them as they are; differences of the forward pass do
 // not. So the two are apart by what sigma counts for that. It counts the dtype of the gradients,
@@ -618,8 +688,6 @@ TEST(Backward, RefusesWhatIsNotJudgedYet) {
               HasSubstr("top_k: softmax_backward with it is not judged yet"));
   EXPECT_EQ(params([](attest_softmax_params& p) { p.patch_size = 4; }), "");
   EXPECT_THAT(params([](attest_softmax_params& p) { p.page_size = 4; }), HasSubstr("page_size: "));
-  EXPECT_THAT(params([](attest_softmax_params& p) { p.grid_height = 2; }),
-              HasSubstr("grid_height: "));
   EXPECT_THAT(params([](attest_softmax_params& p) { p.descale_block_q = 4; }),
               HasSubstr("descale_block_q: softmax_backward with it is not judged yet"));
   EXPECT_EQ(refused([](Problem& problem) {
@@ -627,11 +695,11 @@ TEST(Backward, RefusesWhatIsNotJudgedYet) {
                   dense_tensor(ATTEST_I32, ATTEST_READ, std::vector<int64_t>{2});
             }),
             "");
-  EXPECT_THAT(refused([](Problem& problem) {
-                problem.tensor[ATTEST_ORDER] =
-                    dense_tensor(ATTEST_I32, ATTEST_READ, std::vector<int64_t>{1, 8});
-              }),
-              HasSubstr("order: softmax_backward with it is not judged yet"));
+  EXPECT_EQ(refused([](Problem& problem) {
+              problem.tensor[ATTEST_ORDER] =
+                  dense_tensor(ATTEST_I32, ATTEST_READ, std::vector<int64_t>{1, 8});
+            }),
+            "");
   const auto with_bias = [](std::vector<int64_t> dims, std::vector<int64_t> gradient) {
     return refused([&](Problem& problem) {
       if (!dims.empty()) problem.tensor[ATTEST_BIAS] = dense_tensor(ATTEST_F32, ATTEST_READ, dims);

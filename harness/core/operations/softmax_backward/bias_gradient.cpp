@@ -30,8 +30,9 @@ void BiasSlice::element(const PairErrors& errors, int64_t i, int64_t j, Gradient
   sum.clear();
   for (const Head& head : heads_) {
     const HeadRows& rows = head.rows;
+    const int64_t key = rows.geometry().place(j);
     const auto add = [&](Query at, bool is_alone, bool ends) {
-      const std::optional<Pair> pair = rows.pair(errors, at, j, rows.pair_term(at, j));
+      const std::optional<Pair> pair = rows.pair(errors, at, key, rows.pair_term(at, key));
       if (pair)
         sum.add(errors.of_bias(*pair, rows.delta_variance(errors, at), errors.lse(rows.lse(at))),
                 &kOne, is_alone, ends);
@@ -39,7 +40,8 @@ void BiasSlice::element(const PairErrors& errors, int64_t i, int64_t j, Gradient
         sum.end_group();
     };
     if (!shared_by_queries_) {
-      for (int64_t h = head.members.begin; h < head.members.end; ++h) add({h, i}, true, true);
+      for (int64_t h = head.members.begin; h < head.members.end; ++h)
+        add({h, rows.geometry().place(i)}, true, true);
       continue;
     }
     const GroupedOrder& order = rows.query_order();
@@ -58,7 +60,7 @@ double BiasSlice::bound(int64_t i) const {
   double sum = 0;
   for (const Head& head : heads_)
     for (int64_t h = head.members.begin; h < head.members.end; ++h)
-      sum += head.rows.d_logit_bound({h, i}, head.largest_v);
+      sum += head.rows.d_logit_bound({h, head.rows.geometry().place(i)}, head.largest_v);
   return sum;
 }
 

@@ -183,6 +183,9 @@ void Geometry::lay_out_grid() {
     for (int32_t left = 0; left < params_.grid_width; left += width)
       for (int32_t y = 0; y < height; ++y)
         for (int32_t x = 0; x < width; ++x) grid_.push_back({top + y, left + x, y, x});
+  place_.resize(grid_.size());
+  for (size_t place = 0; place < grid_.size(); ++place)
+    place_[size_t(token(int64_t(place)))] = int64_t(place);
 }
 
 int64_t Geometry::token(int64_t place) const {

@@ -112,6 +112,8 @@ class Geometry {
   /// The index of a position in BIAS and MASK, and what counts in BLOCK_MASK: on a grid the token's
   /// number, else the position.
   int64_t token(int64_t place) const;
+  /// The position with that token.
+  int64_t place(int64_t token) const { return grid_.empty() ? token : place_[size_t(token)]; }
   /// On a shifted grid: 0 .. 3, telling which edges the token was rolled around. Tokens of one
   /// window with different regions were not neighbours before.
   int64_t region(int64_t place) const;
@@ -140,6 +142,7 @@ class Geometry {
   std::vector<int64_t> length_q_, length_kv_, first_q_, first_kv_;  // first: the packed row of
                                                                     // position 0
   std::vector<GridPoint> grid_;  // for each position; empty: no grid
+  std::vector<int64_t> place_;   // for each token of a grid
 };
 
 }  // namespace attest::core

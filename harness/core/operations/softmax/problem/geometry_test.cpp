@@ -58,6 +58,7 @@ TEST(Geometry, NumbersRowsOfKeys) {
         for (int64_t j = 0; j < geometry.length_kv(b); ++j) {
           const Cell cell = geometry.key(b, j);
           const int64_t row = geometry.key_row(b, h, j);
+          ASSERT_EQ(geometry.place(geometry.token(j)), j) << c.name;
           ASSERT_EQ(row_offset(c.problem.tensor[ATTEST_K], 3, row),
                     cell.outer * c.problem.tensor[ATTEST_K].stride[0] +
                         h * c.problem.tensor[ATTEST_K].stride[1] +

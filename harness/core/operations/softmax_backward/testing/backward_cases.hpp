@@ -18,7 +18,10 @@ struct BackwardShape {
   std::vector<int64_t> bias = {}, mask = {}, block_mask = {};  // dims; empty: none
   int64_t block_q = 0, block_kv = 0, global_tokens = 0, patch_size = 0;
   bool dbias = false, sinks = false, seq_lens_q = false, seq_lens_kv = false;
-  bool cu_seqlens_q = false, cu_seqlens_kv = false;
+  bool cu_seqlens_q = false, cu_seqlens_kv = false, order = false;
+  int64_t grid_height = 0, grid_width = 0, window_height = 0, window_width = 0, shift_y = 0,
+          shift_x = 0;
+  float shift_bias = 0;
   DType o_dtype = ATTEST_NONE, gradient_dtype = ATTEST_NONE;  // of O, of outputs; as the others
 };
 
@@ -37,6 +40,9 @@ struct BackwardCase {
     p.softmax_scale = s.softmax_scale, p.softcap = s.softcap;
     p.block_q = s.block_q, p.block_kv = s.block_kv, p.global_tokens = s.global_tokens;
     p.patch_size = s.patch_size;
+    p.grid_height = s.grid_height, p.grid_width = s.grid_width;
+    p.window_height = s.window_height, p.window_width = s.window_width;
+    p.shift_y = s.shift_y, p.shift_x = s.shift_x, p.shift_bias = s.shift_bias;
     if (!s.bias.empty()) problem.tensor[ATTEST_BIAS] = dense_tensor(dtype, ATTEST_READ, s.bias);
     if (!s.mask.empty())
       problem.tensor[ATTEST_MASK] = dense_tensor(ATTEST_BOOL, ATTEST_READ, s.mask);
@@ -57,7 +63,11 @@ struct BackwardCase {
       if (present)
         problem.tensor[size_t(role)] =
             dense_tensor(ATTEST_I32, ATTEST_READ, std::vector<int64_t>{s.batch + 1});
+    if (s.order) problem.tensor[ATTEST_ORDER].dtype = ATTEST_I32;  // dims() sees that it is there
     softmax_backward_operation().complete(problem);
+    if (s.order)
+      problem.tensor[ATTEST_ORDER] = dense_tensor(
+          ATTEST_I32, ATTEST_READ, softmax_backward_operation().dims(problem, ATTEST_ORDER));
     const auto set = [&](int32_t role, DType of, int32_t access) {
       if (of != ATTEST_NONE)
         problem.tensor[size_t(role)] =
