@@ -118,9 +118,8 @@ enum {
   // table[b, j / page_size]. Entries beyond the length of sequence b may be anything, -1 included.
   ATTEST_PAGE_TABLE,
   // [batch|1, tokens] i32: a permutation of the rows of Q, K, V, O and LSE, and so of DO, DQ, DK
-  // and
-  // DV. A position that would lie in row r without ORDER lies in row order[r]. (Packed: position i
-  // of sequence b has r = cu[b] + i.)
+  // and DV. A position that would lie in row r without ORDER lies in row order[r]. (Packed:
+  // position i of sequence b has r = cu[b] + i.)
   ATTEST_ORDER,
   // [num_heads, 2 * window_height - 1, 2 * window_width - 1]: added to the logit. The index is
   // (dy + window_height - 1, dx + window_width - 1), where dy and dx are the query's coordinates in
