@@ -57,6 +57,13 @@ LinearCase following(const Shape& s) {
   return c;
 }
 
+// Channels of Q and K that lie near a number, values that are nearly the same for all keys.
+LinearCase alike(const Shape& s, double q, double k) {
+  return with(s, {{ATTEST_Q, [=](int64_t, int64_t, double x) { return q + 0.1 * x; }},
+                  {ATTEST_K, [=](int64_t, int64_t, double x) { return k + 0.1 * x; }},
+                  {ATTEST_V, [](int64_t, int64_t, double x) { return -1.3 + 0.01 * x; }}});
+}
+
 std::vector<TermCase> term_cases() {
   using T = Term;
   return {
@@ -176,6 +183,44 @@ std::vector<TermCase> term_cases() {
          return LinearCase({.seq_len_q = s.rows, .seq_len_kv = s.keys, .head_dim = s.head_dim},
                            s.dtype, {"cancelling", 1});
        },
+       true},
+      {T::kSmallSums,
+       "small_sums",
+       "a state of some 2^-20 summed in f16",
+       {.accumulator = ATTEST_F16, .output = ATTEST_F32},
+       [] { return alike({.keys = 3, .head_dim = 4}, 0, -15); }},
+      {T::kSmallSums,
+       "lost_keys",
+       "1,021 phi(k) of some 2^-26, none of which an f16 sum sees",
+       {.accumulator = ATTEST_F16, .output = ATTEST_F32},
+       [] { return alike({}, 0, -18); },
+       true},
+      {T::kSmallChannels,
+       "small_channels",
+       "phi(q) S of some 2^-23 summed in f16",
+       {.accumulator = ATTEST_F16, .output = ATTEST_F32},
+       [] { return alike({.keys = 1, .head_dim = 4}, -13, -3); }},
+      {T::kSmallChannels,
+       "lost_channels",
+       "1,024 phi(q) S of some 2^-26, none of which an f16 sum sees",
+       {.accumulator = ATTEST_F16, .output = ATTEST_F32},
+       [] { return alike({.keys = 7, .head_dim = 1024, .head_dim_v = 16}, -20.5, 0); },
+       true},
+      {T::kSmallPairs,
+       "small_pairs",
+       "phi(q) phi(k) of some 2^-23 summed in f16",
+       {.accumulator = ATTEST_F16, .output = ATTEST_F32, .ways = ATTEST_WEIGHS_PAIRS},
+       [] { return alike({.keys = 3, .head_dim = 4}, -7.5, -7.5); }},
+      {T::kSmallPairs,
+       "small_weights",
+       "weights of some 2^-23 kept in f16",
+       {.state = ATTEST_F16, .output = ATTEST_F32, .ways = ATTEST_WEIGHS_PAIRS},
+       [] { return alike({.keys = 7, .head_dim = 4, .v_dtype = ATTEST_F16}, -8.5, -8.5); }},
+      {T::kSmallPairs,
+       "lost_pairs",
+       "phi(q) phi(k) of some 2^-26, none of which an f16 sum sees",
+       {.accumulator = ATTEST_F16, .output = ATTEST_F32, .ways = ATTEST_WEIGHS_PAIRS},
+       [] { return alike({}, -9.2, -9.2); },
        true},
   };
 }

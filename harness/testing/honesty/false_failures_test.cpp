@@ -235,6 +235,8 @@ TEST(FalseFailures, NoneWhereDeclarationsHadSome) {
        "alibi_slopes sinks"},
       // bf16 features of two keys, whose errors all outputs share
       {"linear__qk_bf16__tall_splits", "linear dtype=f32 seq_len_q=624 seq_len_kv=3 head_dim=14"},
+      // f16 sums of a phi of one key that is a few of its smallest steps
+      {"linear__acc_f16__splits", "linear dtype=f16 seq_len_q=8 seq_len_kv=1 head_dim=56 mask"},
       // values that e4m3 clips, of a mark that is not the one a row asks for
       {"pv_e4m3__exp_8__whole_reversed",
        "softmax dtype=f64 batch=4 num_heads=2 seq_len_q=1 seq_len_kv=61 head_dim=72 "

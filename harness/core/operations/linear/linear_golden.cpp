@@ -26,6 +26,8 @@ constexpr int64_t kSampled = 1024, kFewSampled = 64, kShortChains = 4;
 constexpr int64_t kSampledRows = 32, kSampledChannels = 64, kSampledKeys = 256;
 // Rows or keys at a time: three [64, head_dim] blocks stay in the second-level cache
 constexpr int64_t kChunk = 64;
+// The least that is assumed to be left of a normaliser whose addends are lost.
+constexpr double kLeft = 1e-3;
 
 using linear::Moments, linear::Quadratic, linear::Sizes, linear::Variances;
 
@@ -54,7 +56,7 @@ class LinearGolden final : public Golden {
     double independent = 0;
     for (int64_t b = 0; b < p_.batch; ++b) {
       for (int64_t kv_head = 0; kv_head < p_.num_kv_heads; ++kv_head) {
-        Moments moments = all_moments(b, kv_head);
+        Moments moments = all_moments(b, kv_head, variances);
         add_equal_keys(b, kv_head, variances, moments);
         if (variances.step > 0) find_repeated(b, kv_head, variances, moments);
         const Quadratic quadratic(sizes_, moments, variances);
@@ -99,8 +101,10 @@ class LinearGolden final : public Golden {
           y(value.size()),
           root(value.size()),
           lean(value.size()),
+          rounding(value.size()),
+          small(value.size()),
           row(size_t(kChunk)) {}
-    std::vector<double> phi, square, wide, value, x, y, root, lean;
+    std::vector<double> phi, square, wide, value, x, y, root, lean, rounding, small;
     std::vector<int64_t> row;
   };
 
@@ -128,20 +132,21 @@ class LinearGolden final : public Golden {
 
   // Keys in segments that depend on the problem alone, summed in their order: the same numbers from
   // any number of threads.
-  Moments all_moments(int64_t b, int64_t kv_head) const {
+  Moments all_moments(int64_t b, int64_t kv_head, const Variances& u) const {
     const int64_t most = std::max<int64_t>(1, (int64_t{32} << 20) / (24 * sizes_.matrix()));
     const int64_t segments =
         std::clamp<int64_t>(p_.seq_len_kv / 4096, 1, std::min<int64_t>(16, most));
-    std::vector<Moments> parts(static_cast<size_t>(segments), Moments(sizes_));
+    std::vector<Moments> parts(static_cast<size_t>(segments), Moments(sizes_, u));
 #pragma omp parallel for schedule(dynamic)
     for (int64_t s = 0; s < segments; ++s)
-      add_moments(b, kv_head, p_.seq_len_kv * s / segments, p_.seq_len_kv * (s + 1) / segments,
+      add_moments(b, kv_head, p_.seq_len_kv * s / segments, p_.seq_len_kv * (s + 1) / segments, u,
                   parts[size_t(s)]);
     for (int64_t s = 1; s < segments; ++s) parts[0].add(parts[size_t(s)]);
     return std::move(parts[0]);
   }
 
-  void add_moments(int64_t b, int64_t kv_head, int64_t begin, int64_t end, Moments& m) const {
+  void add_moments(int64_t b, int64_t kv_head, int64_t begin, int64_t end, const Variances& u,
+                   Moments& m) const {
     const int64_t d = sizes_.head_dim, width = sizes_.width;
     const Tensor &v = tensors_[ATTEST_V], &mask = tensors_[ATTEST_MASK];
     Rows rows(sizes_);
@@ -161,6 +166,17 @@ class LinearGolden final : public Golden {
           m.A0[size_t(c)] += rows.wide[size_t(r * d + c)];
           m.P0[size_t(c)] += rows.square[size_t(r * d + c)];
         }
+        m.keys += read;
+        for (size_t e = 0; e < m.V1.size(); ++e) m.V1[e] += values[e], m.V2[e] += squares[e];
+      }
+      if (u.key_step.matters()) {
+        for (int64_t n = 0; n < count * d; ++n) {
+          const double addend = rows.phi[size_t(n)];
+          m.rounding_z[size_t(n % d)] += u.key_step.rounding(addend);
+          m.small_z[size_t(n % d)] += u.key_step.variance(addend);
+          add_small(addend, &rows.x[size_t(n / d * width)], u.key_step, size_t(n % d * width),
+                    m.rounding, m.small);
+        }
       }
       add_keys(rows.phi, rows.x, m.S, count);
       add_keys(rows.wide, rows.x, m.A1, count);
@@ -178,6 +194,16 @@ class LinearGolden final : public Golden {
     const int64_t d = sizes_.head_dim, width = sizes_.width;
     add_terms({features.data(), 1, d}, {values.data(), width}, {sums.data(), width},
               {.rows = d, .inner = keys, .columns = width});
+  }
+
+  // Adds what one feature times each of a row of numbers loses to the accumulator's smallest step,
+  // [width] from `at` on.
+  void add_small(double feature, const double* row, const linear::SmallestStep& step, size_t at,
+                 std::vector<double>& rounding, std::vector<double>& variance) const {
+    for (int64_t e = 0; e < sizes_.width; ++e) {
+      rounding[at + size_t(e)] += step.rounding(feature * row[e]);
+      variance[at + size_t(e)] += step.variance(feature * row[e]);
+    }
   }
 
   // sums += features state, over channels: features [rows, head_dim], state [head_dim, width], sums
@@ -303,7 +329,8 @@ class LinearGolden final : public Golden {
                  const Moments& m, const Quadratic& quadratic, const Variances& u) const {
     const int64_t d = sizes_.head_dim, width = sizes_.width;
     load_mapped(tensors_[ATTEST_Q], b, head, first, count, tensors_[ATTEST_QUERY_MASK], 2, rows);
-    for (auto* sums : {&rows.value, &rows.x, &rows.y, &rows.root, &rows.lean})
+    for (auto* sums :
+         {&rows.value, &rows.x, &rows.y, &rows.root, &rows.lean, &rows.rounding, &rows.small})
       std::fill(sums->begin(), sums->end(), 0.0);
     add_channels(rows.phi, m.S, rows.value, count);
     add_channels(rows.square, quadratic.X, rows.x, count);
@@ -312,24 +339,38 @@ class LinearGolden final : public Golden {
     add_channels(rows.wide, quadratic.Sz, rows.y, count);
     if (u.value > 0) add_channels(rows.phi, quadratic.root, rows.root, count);
     if (!quadratic.lean.empty()) add_channels(rows.phi, quadratic.lean, rows.lean, count);
+    if (u.key_step.matters()) add_channels(rows.phi, m.rounding, rows.rounding, count);
+    for (int64_t n = 0; u.channel_step.matters() && n < count * d; ++n)
+      add_small(rows.phi[size_t(n)], &m.S[size_t(n % d * width)], u.channel_step,
+                size_t(n / d * width), rows.rounding, rows.small);
     for (int64_t r = 0; r < count; ++r) {
       rows.row[size_t(r)] = (b * p_.num_heads + head) * p_.seq_len_q + first + r;
-      double normaliser = double(p_.eps), z = 0, lean = 0;
+      double normaliser = double(p_.eps), z = 0, lean = 0, rounding_z = 0, small_z = 0;
       for (int64_t c = 0; c < d; ++c) {
-        normaliser += rows.phi[size_t(r * d + c)] * m.z[size_t(c)];
+        const double addend = rows.phi[size_t(r * d + c)] * m.z[size_t(c)];
+        normaliser += addend;
+        rounding_z += u.channel_step.rounding(addend);
+        small_z += u.channel_step.variance(addend);
+        if (u.key_step.matters())
+          rounding_z += rows.phi[size_t(r * d + c)] * m.rounding_z[size_t(c)];
         lean += rows.phi[size_t(r * d + c)] * quadratic.lean_z[size_t(c)];
         z += rows.square[size_t(r * d + c)] * quadratic.Z[size_t(c)] +
              rows.wide[size_t(r * d + c)] * quadratic.z2[size_t(c)];
       }
+      // An error weighs the more, the less of the normaliser is left.
+      const double divisor = std::clamp(normaliser + rounding_z, kLeft * normaliser, normaliser);
       // Results move to the front, head_dim_v apart; a row never overtakes the ones still to be
       // read.
       for (int64_t e = 0; e < p_.head_dim_v; ++e) {
         const auto from = size_t(r * width + e), to = size_t(r * p_.head_dim_v + e);
         const double o = rows.value[from] / normaliser, rounded_v = rows.root[from] / normaliser;
         const double products =
-            (rows.x[from] - 2 * o * rows.y[from] + o * o * z) / (normaliser * normaliser);
-        const double leaning =
-            (rows.lean[from] * rows.lean[from] + o * o * lean * lean) / (normaliser * normaliser);
+            (rows.x[from] - 2 * o * rows.y[from] + o * o * z) / (divisor * divisor);
+        const double rounding = rows.rounding[from] - o * rounding_z;
+        const double leaning = (rows.lean[from] * rows.lean[from] + o * o * lean * lean +
+                                rounding * rounding + rows.small[from] + o * o * small_z) /
+                                   (divisor * divisor) +
+                               small_pairs(m, u, size_t(e), o, normaliser);
         // A cancellation that ends below 0 says 0; NaN stays.
         const double variance = (products < 0 ? 0 : products) + leaning +
                                 (u.out + 3 * u.channels) * o * o +
@@ -338,6 +379,28 @@ class LinearGolden final : public Golden {
         rows.x[to] = std::sqrt(variance);
       }
     }
+  }
+
+  // The variance that smallest steps add without a state. Each weight is a sum of head_dim products
+  // and is rounded to the operand of PV. Lost weights may have values of their own, eps gains on
+  // what is left of the normaliser, and PV may lose what the normaliser does not.
+  double small_pairs(const Moments& m, const Variances& u, size_t e, double o,
+                     double normaliser) const {
+    const double weights = normaliser - double(p_.eps);
+    if (m.V1.empty() || weights <= 0) return 0;
+    const double weight = weights / m.keys, product = weight / double(p_.head_dim),
+                 spread = std::max(m.V2[e] - 2 * o * m.V1[e] + o * o * m.keys, 0.0);
+    const double random = double(p_.head_dim) * u.pair_step.variance(product) * spread +
+                          u.weight_step.variance(weight) * m.V2[e] +
+                          m.keys * u.pair_step.variance(weight) * (1 + o * o);
+    const double lost = u.pair_step.lost_share(product),
+                 gain = lost * double(p_.eps) / ((1 - lost) * weights + double(p_.eps)),
+                 unweighed = u.weight_step.lost_share(weight);
+    const double factor = std::max(u.pair_step.factor, u.weight_step.factor);
+    return random / (normaliser * normaliser) +
+           factor * factor *
+               ((lost * lost + unweighed * unweighed) * spread / m.keys +
+                (gain * gain + unweighed * unweighed) * o * o);
   }
 
   void expect_rows(Rows& rows, int64_t b, int64_t head, int64_t first, const Moments& m,

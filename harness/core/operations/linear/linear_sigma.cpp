@@ -17,7 +17,7 @@ double factor(Term term) { return ScopedTermFactor<Term>::of(term); }
 
 }  // namespace
 
-Moments::Moments(Sizes s)
+Moments::Moments(Sizes s, const Variances& u)
     : S(size_t(s.matrix())),
       A1(S.size()),
       A2(S.size()),
@@ -27,7 +27,13 @@ Moments::Moments(Sizes s)
       A0(z.size()),
       P0(z.size()),
       most(S.size()),
-      least(S.size()) {}
+      least(S.size()),
+      rounding_z(u.key_step.matters() ? z.size() : 0),
+      small_z(rounding_z.size()),
+      rounding(u.key_step.matters() ? S.size() : 0),
+      small(rounding.size()),
+      V1(u.pair_step.matters() || u.weight_step.matters() ? size_t(s.width) : 0),
+      V2(V1.size()) {}
 
 void Moments::add(const Moments& next) {
   for (size_t i = 0; i < S.size(); ++i) {
@@ -39,6 +45,10 @@ void Moments::add(const Moments& next) {
   };
   sum(S, next.S), sum(A1, next.A1), sum(A2, next.A2), sum(P1, next.P1), sum(P2, next.P2);
   sum(z, next.z), sum(A0, next.A0), sum(P0, next.P0);
+  sum(rounding_z, next.rounding_z), sum(small_z, next.small_z);
+  sum(rounding, next.rounding), sum(small, next.small);
+  sum(V1, next.V1), sum(V2, next.V2);
+  keys += next.keys;
 }
 
 void Moments::note_reach() {
@@ -81,12 +91,21 @@ Variances::Variances(const LinearArithmetic& arithmetic, const attest_linear_par
   one_sum = weighs_pairs * std::sqrt(keys);
   out = square(factor(Term::kOutput) * unit_roundoff(arithmetic.output)) / 3;
   eta_squared = square(factor(Term::kOutputSubnormal) * eta(arithmetic.output)) / 3;
+  const double least_step = 2 * half_subnormal(arithmetic.accumulator);
+  if (arithmetic.has(ATTEST_WEIGHS_PAIRS)) {
+    pair_step = {least_step, factor(Term::kSmallPairs)};
+    weight_step = {2 * half_subnormal(arithmetic.state), factor(Term::kSmallPairs)};
+  } else {
+    key_step = {least_step, factor(Term::kSmallSums)};
+    channel_step = {least_step, factor(Term::kSmallChannels)};
+  }
   value = u_state > unit_roundoff(stored_v) ? square(factor(Term::kValues) * u_state) / 3 : 0;
 }
 
 Variances Variances::of_key_features() const {
   Variances own = *this;
   own.query = own.state = own.state_small = own.keys = own.channels = own.pairs = own.one_sum = 0;
+  own.key_step = {};
   return own;
 }
 
@@ -103,19 +122,22 @@ Quadratic::Quadratic(Sizes s, const Moments& m, const Variances& u)
   auto reach_of = [&](size_t i) {
     return std::max(std::fabs(m.S[i]), u.reach * std::max(m.most[i], -m.least[i]));
   };
-  auto summed = [&](double reach, double squares) {
-    return u.keys * square(reach + std::sqrt(squares)) + u.state_small;
+  auto summed = [&](double reach, double squares, const std::vector<double>& small, size_t i) {
+    return u.keys * square(reach + std::sqrt(squares)) + u.state_small +
+           (u.key_step.matters() ? small[i] : 0);
   };
   for (int64_t c = 0; c < s.head_dim; ++c) {
     const double z = m.z[size_t(c)];
-    Z[size_t(c)] = u.key * m.A0[size_t(c)] + u.state * z * z + summed(z, m.P0[size_t(c)]) +
-                   u.pairs * m.P0[size_t(c)] + (equal ? (u.equal + u.pairs) * m.E0[size_t(c)] : 0);
+    Z[size_t(c)] = u.key * m.A0[size_t(c)] + u.state * z * z +
+                   summed(z, m.P0[size_t(c)], m.small_z, size_t(c)) + u.pairs * m.P0[size_t(c)] +
+                   (equal ? (u.equal + u.pairs) * m.E0[size_t(c)] : 0);
     z2[size_t(c)] = u.query * z * z;
     for (int64_t v = 0; v < s.width; ++v) {
       const auto i = size_t(c * s.width + v);
       const double S = m.S[i], reach = reach_of(i);
-      X[i] = u.key * m.A2[i] + u.state * S * S + summed(reach, m.P2[i]) + 2 * u.channels * S * S +
-             u.pairs * m.P2[i] + (equal ? (u.equal + u.pairs) * m.E2[i] : 0);
+      X[i] = u.key * m.A2[i] + u.state * S * S + summed(reach, m.P2[i], m.small, i) +
+             2 * u.channels * S * S + u.pairs * m.P2[i] +
+             (equal ? (u.equal + u.pairs) * m.E2[i] : 0);
       Y[i] = u.key * m.A1[i] + u.pairs * m.P1[i] + (equal ? (u.equal + u.pairs) * m.E1[i] : 0);
       S2[i] = u.query * S * S;
       Sz[i] = u.query * S * z;

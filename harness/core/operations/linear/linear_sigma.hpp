@@ -39,6 +39,9 @@ enum class Term {
   kStalled,          // sums so long that they stop growing
   kChannelSum,       // sums over channels
   kPairs,            // kernels without a state: a sum over channels for each (query, key) pair
+  kSmallSums,        // sums over keys below the accumulator's smallest normal number, absolute
+  kSmallChannels,    // the same of sums over channels
+  kSmallPairs,       // the same of kernels without a state
   kCount
 };
 
@@ -47,10 +50,12 @@ struct Sizes {
   int64_t matrix() const { return head_dim * width; }
 };
 
+struct Variances;
+
 /// Sums over the keys of one (batch, kv head). z, A0, P0 and E0 are [head_dim], all others
 /// [head_dim, width].
 struct Moments {
-  explicit Moments(Sizes s);
+  Moments(Sizes s, const Variances& u);
   std::vector<double> S, A1, A2, P1, P2, z, A0, P0;
   std::vector<double> most, least;  // largest and smallest partial sum of S
   // Additions to A0, A1, A2 for equal keys, whose errors are equal and add up. Empty if no keys are
@@ -58,11 +63,40 @@ struct Moments {
   std::vector<double> E0, E1, E2;
   // How far the rounding of a sum leans to one side: the square of a share of the sum. For z and S.
   std::vector<double> repeated_z, repeated;
+  // How z and S change if each addend is rounded to the accumulator's smallest step, and the
+  // variance of sums in any order. Empty if no sum is that small.
+  std::vector<double> rounding_z, small_z, rounding, small;
+  // Sums of v and v^2 over the keys that count, [width], and how many count. Empty with a state.
+  std::vector<double> V1, V2;
+  double keys = 0;
 
   /// Appends the sums of the keys that follow.
   void add(const Moments& next);
   /// Updates most and least. To be called after each key that was added to S.
   void note_reach();
+};
+
+/// The distance between the smallest numbers of a dtype.
+struct SmallestStep {
+  double size = 0, factor = 0;  // factor: of the term
+  /// Whether sums may be so small.
+  bool matters() const { return size > 0x1p-100 && factor > 0; }
+  /// By how much an addend changes if it is rounded to whole steps. Sums below the smallest normal
+  /// number are whole steps themselves: they err by the sum of this, whatever their order.
+  double rounding(double addend) const {
+    if (!matters()) return 0;
+    const double shift = 0x1.8p52 * size;  // numbers around it are one step apart
+    return factor * (((addend + shift) - shift) - addend);
+  }
+  /// The variance of the error of an addition, or of a number alone: all may be lost, no more.
+  double variance(double addend) const {
+    return matters() ? factor * factor * std::min(size * size / 12, addend * addend) : 0;
+  }
+  /// The share that is lost to one side of numbers of this mean: those below half a step. Few are
+  /// if the mean is well above it.
+  double lost_share(double mean) const {
+    return matters() ? std::min(std::pow(size / 2 / mean, 4), 1.0) : 0;
+  }
 };
 
 /// The variances that follow from a declared arithmetic.
@@ -83,6 +117,9 @@ struct Variances {
   // Kernels without a state: the errors of one sum over keys, where a state has one sum for each
   // channel. 0 with a state.
   double one_sum;
+  // The accumulator's smallest steps in sums over keys, in sums over channels, and in both of a
+  // kernel without a state; and those of its weights as operand of PV.
+  SmallestStep key_step, channel_step, pair_step, weight_step;
 
   /// These variances, but only those of phi(k), or of the state: the errors that all rows of a key
   /// head share. Kernels without a state have none of the latter.
