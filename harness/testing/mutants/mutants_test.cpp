@@ -221,6 +221,7 @@ TEST(Mutants, EachDefaultFillAloneSeesOne) {
   } kAlone[] = {
       {"huge", "mutant_max_from_minus_1e4", "plain", "bf16"},
       {"faint", "mutant_linear_eps_forgotten", "linear", "f16"},
+      {"faint", "mutant_linear_phi_cut_12", "linear", "f32"},
       {"large", "mutant_linear_phi_of_both", "linear", "f32"},
       {"large", "mutant_linear_phi_capped", "linear", "f32"},
       {"large", "mutant_linear_value_cut", "linear", "bf16"},

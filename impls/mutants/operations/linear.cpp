@@ -64,6 +64,10 @@ class LinearKernel {
     if (is(Mutation::kLinearNanAsZero) && std::isnan(channel)) channel = 0;
     if (is(Mutation::kLinearPhiRelu)) return std::max(channel, 0.0f) + 1;
     if (is(Mutation::kLinearPhiCut) && channel < -6) return 0;
+    if (is(Mutation::kLinearPhiCut10) && channel < -10) return 0;
+    if (is(Mutation::kLinearPhiCut12) && channel < -12) return 0;
+    if (is(Mutation::kLinearExpOff) && channel > -5 && channel < -4)
+      return 1.01f * std::exp(channel);
     if (is(Mutation::kLinearPhiOfBoth)) {
       const float positive = channel > 0 ? 1 : 0;
       return positive * (channel + 1) + (1 - positive) * std::exp(channel);

@@ -12,19 +12,35 @@ namespace {
 
 constexpr std::string_view kTokens = "tokens";
 
-// Some kSpeaking keys of all have a phi near e^-8, the others one near e^-30: their sum stays so
-// small that eps shows in it.
+// "faint": some kSpeaking keys of all have a small phi, the others one near e^-30: their sum stays
+// so small that eps shows in it. Channels of keys come in turns of four levels. Every other query
+// has all channels near -8, so that those of the first level outweigh the others. In the rest only
+// the channels of one level speak, so that each level has rows that show nothing else. Levels below
+// -16 would show nothing: elu(x) + 1, computed in float32 as it is written, is 0 there.
 constexpr int64_t kSpeaking = 16;
-constexpr float kFaint = -8, kSilent = -30;
+constexpr float kDeviation = 0.5f;
+constexpr double kSilent = -30, kFaint = -8, kKeyLevels[] = {kFaint, -11, -13, -15},
+                 kQueryLevels[] = {0, -4, -6, -11, -13, -15};
+constexpr auto kLevels = int64_t(std::size(kKeyLevels));
+
 void fill_faint_keys(const Tensor& tensor, uint64_t seed) {
-  fill_normal(tensor, seed, kFaint, 0.5f);
-  const TensorSpec& spec = tensor.spec;
-  const std::vector<float> silent(size_t(spec.dim[3]), kSilent);
-  const auto one_in = uint64_t(std::max<int64_t>(spec.dim[2] / kSpeaking, 1));
-  for (int64_t r = 0; r < row_count(spec, 3); ++r)
-    if (random_below(seed + 1, uint64_t(r), one_in) != 0)
-      store_row(tensor.data, spec.dtype, row_offset(spec, 3, r), spec.dim[3], spec.stride[3],
-                silent.data());
+  const auto one_in = uint64_t(std::max<int64_t>(tensor.spec.dim[2] / kSpeaking, 1));
+  fill_normal(tensor, seed, 0, kDeviation);
+  edit_elements(tensor, [&](int64_t row, int64_t c, double x) {
+    const bool speaks = random_below(seed + 1, uint64_t(row), one_in) == 0;
+    return speaks ? x + kKeyLevels[c % kLevels] : kSilent;
+  });
+}
+
+void fill_faint_queries(const Tensor& tensor, uint64_t seed) {
+  const int64_t places = tensor.spec.dim[2], levels = std::min(kLevels, tensor.spec.dim[3]);
+  fill_normal(tensor, seed, 0, kDeviation);
+  edit_elements(tensor, [&](int64_t row, int64_t c, double x) {
+    const int64_t place = row % places, turn = place / 2;
+    if (place % 2 == 0) return x + kFaint;
+    const bool speaks = c % kLevels == turn % levels;
+    return speaks ? x + kQueryLevels[size_t(turn / levels) % std::size(kQueryLevels)] : kSilent;
+  });
 }
 
 // "large": in one key of four, or 64 of a head, the even channels are some 50 times as large, and
@@ -226,7 +242,7 @@ void fill_linear(const Problem& problem, const Fill& fill, const Tensors& tensor
     else if (faint && role.index == ATTEST_K)
       fill_faint_keys(tensor, seed);
     else if (faint && role.index == ATTEST_Q)
-      fill_normal(tensor, seed, kFaint, 0.5f);
+      fill_faint_queries(tensor, seed);
     else
       fill_normal(tensor, seed);
   }
