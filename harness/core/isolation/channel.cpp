@@ -6,7 +6,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <nlohmann/json.hpp>
 
 #include "core/tensor/error.hpp"
 
@@ -30,12 +29,11 @@ std::pair<Descriptor, Descriptor> socket_pair() {
   return {Descriptor(ends[0]), Descriptor(ends[1])};
 }
 
-bool Channel::send(const nlohmann::json& message, std::span<const int> descriptors) {
-  const std::vector<uint8_t> body = nlohmann::json::to_cbor(message);
-  const Header header{kMagic, uint32_t(body.size())};
-  const auto* head = reinterpret_cast<const uint8_t*>(&header);
-  std::vector<uint8_t> bytes(head, head + sizeof(header));
-  bytes.insert(bytes.end(), body.begin(), body.end());
+bool Channel::send(std::span<const std::byte> message, std::span<const int> descriptors) {
+  const Header header{kMagic, uint32_t(message.size())};
+  const auto* head = reinterpret_cast<const std::byte*>(&header);
+  std::vector<std::byte> bytes(head, head + sizeof(header));
+  bytes.insert(bytes.end(), message.begin(), message.end());
 
   alignas(cmsghdr) char control[CMSG_SPACE(kMostDescriptors * sizeof(int))] = {};
   size_t sent = 0;
@@ -108,17 +106,14 @@ Channel::Status Channel::receive_bytes(void* data, size_t size,
   return Status::kMessage;
 }
 
-Channel::Status Channel::receive(nlohmann::json& message, std::vector<Descriptor>& descriptors,
-                                 Clock::time_point deadline) {
+Channel::Status Channel::receive(std::vector<std::byte>& message,
+                                 std::vector<Descriptor>& descriptors, Clock::time_point deadline) {
   Header header{};
   Status status = receive_bytes(&header, sizeof(header), &descriptors, deadline);
   if (status != Status::kMessage) return status;
   if (header.magic != kMagic || header.size > kLargestMessage) return Status::kGarbage;
-  std::vector<uint8_t> body(header.size);
-  status = receive_bytes(body.data(), body.size(), &descriptors, deadline);
-  if (status != Status::kMessage) return status;
-  message = nlohmann::json::from_cbor(body, true, false);
-  return message.is_object() ? Status::kMessage : Status::kGarbage;
+  message.resize(header.size);
+  return receive_bytes(message.data(), message.size(), &descriptors, deadline);
 }
 
 }  // namespace attest::core

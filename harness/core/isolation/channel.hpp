@@ -1,8 +1,7 @@
-// Messages between the harness and a worker: CBOR maps over a Unix socket, file descriptors beside
+// Messages between the harness and a worker: bytes over a Unix socket, file descriptors beside
 // them.
 #pragma once
-#include <nlohmann/json_fwd.hpp>
-#include <optional>
+#include <cstddef>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,12 +22,12 @@ class Channel {
   explicit Channel(Descriptor socket) : socket_(std::move(socket)) {}
 
   /// False when the other end is gone.
-  bool send(const nlohmann::json& message, std::span<const int> descriptors = {});
+  bool send(std::span<const std::byte> message, std::span<const int> descriptors = {});
   /// Whether something has come, the other end's closing included, or comes until `deadline` or a
   /// signal.
   bool readable(Clock::time_point deadline) const;
   /// Waits until `deadline` for a message and the descriptors that came with it.
-  Status receive(nlohmann::json& message, std::vector<Descriptor>& descriptors,
+  Status receive(std::vector<std::byte>& message, std::vector<Descriptor>& descriptors,
                  Clock::time_point deadline);
 
  private:

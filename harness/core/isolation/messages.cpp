@@ -2,22 +2,22 @@
 
 #include <fmt/format.h>
 
+#include "core/isolation/packing.hpp"
 #include "core/tensor/error.hpp"
-#include "core/tensor/walk.hpp"
 
 namespace attest::core {
 
 // To the other process they are of the same layout, since both are of one build.
 template <>
-inline constexpr bool kWalksAsBytes<WireProblem> = true;
+inline constexpr bool kPacksAsBytes<WireProblem> = true;
 template <>
-inline constexpr bool kWalksAsBytes<Slot> = true;
+inline constexpr bool kPacksAsBytes<Slot> = true;
 template <>
-inline constexpr bool kWalksAsBytes<ScriptStep> = true;
+inline constexpr bool kPacksAsBytes<ScriptStep> = true;
 template <>
-inline constexpr bool kWalksAsBytes<attest_support> = true;
+inline constexpr bool kPacksAsBytes<attest_support> = true;
 
-// As tensor/walk.hpp says. No other file knows these keys.
+// As tensor/walk.hpp says.
 template <class Visit>
 void walk(PluginTable& table, Visit&& visit) {
   visit("name", table.name);
@@ -164,16 +164,14 @@ void walk(Reply& reply, Visit&& visit) {
   visit("more_threads", reply.more_threads);
 }
 
-using nlohmann::json;
+std::vector<std::byte> pack_message(const Greeting& greeting) { return pack(greeting); }
+std::vector<std::byte> pack_message(const Request& request) { return pack(request); }
+std::vector<std::byte> pack_message(const Reply& reply) { return pack(reply); }
 
-json to_json(const Greeting& greeting) { return write_json(greeting); }
-json to_json(const Request& request) { return write_json(request); }
-json to_json(const Reply& reply) { return write_json(reply); }
-
-Greeting greeting_from_json(const json& message) { return read_json<Greeting>(message); }
-Request request_from_json(const json& message) { return read_json<Request>(message); }
-Reply reply_from_json(const json& message) {
-  Reply reply = read_json<Reply>(message);
+Greeting unpack_greeting(std::span<const std::byte> message) { return unpack<Greeting>(message); }
+Request unpack_request(std::span<const std::byte> message) { return unpack<Request>(message); }
+Reply unpack_reply(std::span<const std::byte> message) {
+  Reply reply = unpack<Reply>(message);
   // A results file may hold the codes of a newer attest; this worker is of the same version.
   for (const Outcome& finding : reply.findings)
     if (is_newer(finding.code))

@@ -1,13 +1,13 @@
 // What the harness and its worker say to each other: a greeting, requests, replies.
 //
-// Each message is a struct with one `walk` (messages.cpp), which writes and reads it, so that every
-// key stands there once. The worker knows no operation: it gets params and specifications as bytes
-// and hands them to the plugin as they are. Neither side trusts the other: a message that lacks a
-// key, has another type or bytes of another length throws Error where it is read.
+// Each message is a struct with one `walk` (messages.cpp), by which it is packed and unpacked
+// (packing.hpp). The worker knows no operation: it gets params and specifications as bytes and
+// hands them to the plugin as they are. Neither side trusts the other: a message with too few or
+// too many bytes, or with a length or an index that cannot be, throws Error where it is unpacked.
 #pragma once
 #include <cstring>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <variant>
@@ -57,20 +57,16 @@ struct RunSlots {
   std::vector<Slot> inputs, outputs;
 };
 
-struct QueryRequest {
-  static constexpr const char* kName = "query";
-};
+struct QueryRequest {};
 
 /// One judged run. With it come the descriptors of inputs and outputs.
 struct RunRequest {
-  static constexpr const char* kName = "run";
   RunSlots slots;
 };
 
 /// Timed runs. With it come the descriptors of inputs, outputs, differing, and of the second set,
 /// and that of a flush file (caches.hpp) last.
 struct TimeRequest {
-  static constexpr const char* kName = "time";
   RunSlots slots;
   std::vector<Slot> differing;     // for outputs of another run on the same inputs that differ
   std::optional<RunSlots> second;  // another set of inputs, and for its outputs
@@ -82,7 +78,6 @@ struct TimeRequest {
 
 /// Runs one after the other, or one a period. With it come the descriptors as with TimeRequest.
 struct PacedRequest {
-  static constexpr const char* kName = "paced";
   RunSlots slots;
   std::vector<Slot> differing;     // as in TimeRequest
   std::optional<RunSlots> second;  // likewise
@@ -95,7 +90,6 @@ struct PacedRequest {
 
 /// Several plans (script.hpp). With it come the descriptors of all sets.
 struct ScriptRequest {
-  static constexpr const char* kName = "script";
   std::vector<std::vector<Slot>> sets;
   std::vector<ScriptStep> steps;
 };
@@ -109,21 +103,18 @@ struct Request {
 
 /// The step that ended a request before its end.
 struct FailedStep {
-  static constexpr const char* kName = "failed";
   std::string stage = "worker";  // "create", "run 3" ...; "worker": no step of the plugin's
   attest_status status = ATTEST_RUNTIME_ERROR;
   std::string message;  // in the plugin's words
 };
 
 struct QueryReply {
-  static constexpr const char* kName = "query";
   attest_status status = ATTEST_OK;
   attest_support support{};
   std::string message;  // why not, where status is not ATTEST_OK
 };
 
 struct RunReply {
-  static constexpr const char* kName = "run";
   double create_ns = 0, run_ns = 0;
   // Of a device: growth of what was allocated in the order of the stream
   std::optional<uint64_t> pool_peak_bytes;
@@ -132,7 +123,6 @@ struct RunReply {
 };
 
 struct TimeReply {
-  static constexpr const char* kName = "time";
   std::vector<double> samples_ns, cold_samples_ns;
   int64_t iterations_per_sample = 1;
   double warmup_ns = 0, create_ns = 0;
@@ -147,7 +137,6 @@ struct TimeReply {
 };
 
 struct PacedReply {
-  static constexpr const char* kName = "paced";
   double create_ns = 0;
   double first_ns = 0;  // arrival of the first frame, by the steady clock of both processes
   std::vector<double> starts_ns, ends_ns;  // of each run, from the first arrival
@@ -158,7 +147,6 @@ struct PacedReply {
 };
 
 struct ScriptReply {
-  static constexpr const char* kName = "script";
   std::vector<double> run_ns;          // of each run
   std::optional<std::string> refusal;  // of a create while another plan was alive, in the plugin's
                                        // words; the rest was not done
@@ -187,12 +175,12 @@ struct Reply {
   bool more_threads = false;  // the process has more threads than before the runs
 };
 
-nlohmann::json to_json(const Greeting& greeting);
-nlohmann::json to_json(const Request& request);
-nlohmann::json to_json(const Reply& reply);
-/// They throw Error: what is missing or wrong.
-Greeting greeting_from_json(const nlohmann::json& message);
-Request request_from_json(const nlohmann::json& message);
-Reply reply_from_json(const nlohmann::json& message);
+std::vector<std::byte> pack_message(const Greeting& greeting);
+std::vector<std::byte> pack_message(const Request& request);
+std::vector<std::byte> pack_message(const Reply& reply);
+/// They throw Error: what is wrong.
+Greeting unpack_greeting(std::span<const std::byte> message);
+Request unpack_request(std::span<const std::byte> message);
+Reply unpack_reply(std::span<const std::byte> message);
 
 }  // namespace attest::core

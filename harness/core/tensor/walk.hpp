@@ -14,17 +14,15 @@
 //   const nlohmann::json value = write_json(Point{.x = 1});  // {"x": 1.0}
 //   const Point point = read_json<Point>(value);
 //
-// A field is a number, a string, a struct with a `walk`, bytes (kWalksAsBytes), or a vector, a map
-// from strings, an optional or a variant of these. An optional without a value has no key. A
-// variant is an object with one key, the `kName` of the struct that it holds.
+// A field is a number, a string, a struct with a `walk`, or a vector, a map from strings or an
+// optional of these. An optional without a value has no key. isolation/packing.hpp has visitors of
+// the same walks for messages between processes.
 #pragma once
-#include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <type_traits>
-#include <variant>
 #include <vector>
 
 #include "core/tensor/error.hpp"
@@ -34,11 +32,6 @@ namespace attest::core {
 /// Floats that JSON lacks are the strings "nan", "inf", "-inf".
 nlohmann::json number(double value);
 double number_from_json(const nlohmann::json& value);
-
-/// Whether values of a type are written as bytes, and a vector of them as one byte string. Only
-/// CBOR has those. To be specialised where the type is known, which must be trivially copyable.
-template <class T>
-inline constexpr bool kWalksAsBytes = false;
 
 /// A field that is always written, and keeps its value where what is read lacks it, since files of
 /// older versions do: `visit("relations", LaterField{record.relations})`.
@@ -58,13 +51,6 @@ inline constexpr bool kIsA<Template<Arguments...>, Template> = true;
 
 [[noreturn]] void throw_missing(const char* key);
 [[noreturn]] void throw_wrong(const char* key, const char* why);
-
-template <class T>
-nlohmann::json bytes_of(const T* values, size_t count) {
-  static_assert(std::is_trivially_copyable_v<T>);
-  const auto* begin = reinterpret_cast<const uint8_t*>(values);
-  return nlohmann::json::binary(std::vector<uint8_t>(begin, begin + count * sizeof(T)));
-}
 
 }  // namespace walking
 
@@ -95,22 +81,14 @@ class JsonWriter {
       return number(value);
     } else if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) {
       return value;
-    } else if constexpr (kWalksAsBytes<T>) {
-      return walking::bytes_of(&value, 1);
     } else if constexpr (kIsA<T, std::vector>) {
-      if constexpr (kWalksAsBytes<typename T::value_type>) {
-        return walking::bytes_of(value.data(), value.size());
-      } else {
-        json list = json::array();
-        for (auto& element : value) list.push_back(written(element));
-        return list;
-      }
+      json list = json::array();
+      for (auto& element : value) list.push_back(written(element));
+      return list;
     } else if constexpr (kIsA<T, std::map>) {
       json object = json::object();
       for (auto& [key, element] : value) object[key] = written(element);
       return object;
-    } else if constexpr (kIsA<T, std::variant>) {
-      return std::visit([](auto& held) -> json { return {{held.kName, written(held)}}; }, value);
     } else {
       json object = json::object();
       walk(value, JsonWriter(object));
@@ -161,52 +139,18 @@ class JsonReader {
       value = T(number_from_json(from));
     } else if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) {
       value = from.get<T>();
-    } else if constexpr (kWalksAsBytes<T>) {
-      std::vector<T> one;
-      read_bytes(key, from, one);
-      if (one.size() != 1) walking::throw_wrong(key, "has too few or too many bytes");
-      value = one[0];
     } else if constexpr (kIsA<T, std::vector>) {
-      if constexpr (kWalksAsBytes<typename T::value_type>) {
-        read_bytes(key, from, value);
-      } else {
-        if (!from.is_array()) walking::throw_wrong(key, "is not a list");
-        value.clear();
-        for (const nlohmann::json& element : from) read(key, element, value.emplace_back());
-      }
+      if (!from.is_array()) walking::throw_wrong(key, "is not a list");
+      value.clear();
+      for (const nlohmann::json& element : from) read(key, element, value.emplace_back());
     } else if constexpr (kIsA<T, std::map>) {
       if (!from.is_object()) walking::throw_wrong(key, "is not an object");
       value.clear();
       for (const auto& [name, element] : from.items()) read(key, element, value[name]);
-    } else if constexpr (kIsA<T, std::variant>) {
-      read_variant(key, from, value);
     } else {
       if (!from.is_object()) walking::throw_wrong(key, "is not an object");
       walk(value, JsonReader(from));
     }
-  }
-
-  template <class T>
-  static void read_bytes(const char* key, const nlohmann::json& from, std::vector<T>& values) {
-    static_assert(std::is_trivially_copyable_v<T>);
-    const std::vector<uint8_t>& bytes = from.get_binary();
-    if (bytes.size() % sizeof(T) != 0) walking::throw_wrong(key, "has too few or too many bytes");
-    values.resize(bytes.size() / sizeof(T));
-    if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
-  }
-
-  template <class... Structs>
-  static void read_variant(const char* key, const nlohmann::json& from,
-                           std::variant<Structs...>& value) {
-    if (!from.is_object() || from.size() != 1) walking::throw_wrong(key, "is not one of its kinds");
-    const auto only = from.begin();
-    const auto reads = [&]<class T>(std::type_identity<T>) {
-      if (only.key() != T::kName) return false;
-      read(key, only.value(), value.template emplace<T>());
-      return true;
-    };
-    if (!(reads(std::type_identity<Structs>{}) || ...))
-      walking::throw_wrong(key, "is not one of its kinds");
   }
 
   const nlohmann::json& object_;

@@ -10,23 +10,14 @@ namespace {
 
 using nlohmann::json;
 
-struct Bits {
-  int32_t low = 0, high = 0;
-};
 struct Dot {
-  static constexpr const char* kName = "dot";
   double x = 0;
-};
-struct Label {
-  static constexpr const char* kName = "label";
-  std::string text;
 };
 struct Drawing {
   std::vector<Dot> dots;
   std::map<std::string, std::string> facts;
   std::optional<uint64_t> count;
-  std::variant<Dot, Label> focus;
-  std::vector<Bits> bits;
+  Dot focus;
   std::string added = "as it was";
 };
 
@@ -35,32 +26,19 @@ void walk(Dot& dot, Visit&& visit) {
   visit("x", dot.x);
 }
 template <class Visit>
-void walk(Label& label, Visit&& visit) {
-  visit("text", label.text);
-}
-template <class Visit>
 void walk(Drawing& drawing, Visit&& visit) {
   visit("dots", drawing.dots);
   visit("facts", drawing.facts);
   visit("count", drawing.count);
   visit("focus", drawing.focus);
-  visit("bits", drawing.bits);
   visit("added", LaterField{drawing.added});
 }
-
-}  // namespace
-
-template <>
-inline constexpr bool kWalksAsBytes<Bits> = true;
-
-namespace {
 
 Drawing sample() {
   return {.dots = {{1}, {NAN}, {-INFINITY}},
           .facts = {{"made", "by hand"}},
           .count = uint64_t(1) << 63,
-          .focus = Label{"here"},
-          .bits = {{1, 2}, {3, 4}},
+          .focus = {2},
           .added = "later"};
 }
 
@@ -77,14 +55,12 @@ std::string fault(const json& drawing) {
 TEST(Walk, WritesWhatItReads) {
   const json written = write_json(sample());
   EXPECT_EQ(written["dots"][1], json({{"x", "nan"}}));
-  EXPECT_EQ(written["focus"], json({{"label", {{"text", "here"}}}}));
-  EXPECT_TRUE(written["bits"].is_binary());
+  EXPECT_EQ(written["focus"], json({{"x", 2.0}}));
   EXPECT_EQ(write_json(read_json<Drawing>(written)), written);
-  const Drawing read = read_json<Drawing>(json::from_cbor(json::to_cbor(written)));
+  const Drawing read = read_json<Drawing>(json::parse(written.dump()));
   EXPECT_TRUE(std::isnan(read.dots.at(1).x));
   EXPECT_EQ(read.count, uint64_t(1) << 63);
-  EXPECT_EQ(std::get<Label>(read.focus).text, "here");
-  EXPECT_EQ(read.bits.at(1).low, 3);
+  EXPECT_EQ(read.focus.x, 2);
 }
 
 TEST(Walk, KeysMayBeMissingOnlyWhereThatIsSaid) {
@@ -104,14 +80,7 @@ TEST(Walk, NamesTheKeyOfTheWrongType) {
   const json good = write_json(sample());
   ASSERT_EQ(fault(good), "nothing");
   const std::vector<std::pair<const char*, json>> wrong = {
-      {"dots", 5},
-      {"facts", json::array()},
-      {"count", "many"},
-      {"focus", {{"line", json::object()}}},
-      {"focus", {{"dot", {{"x", 1}}}, {"label", {{"text", ""}}}}},
-      {"focus", json::array({1})},
-      {"bits", "text"},
-      {"bits", json::binary(std::vector<uint8_t>(sizeof(Bits) + 1))}};
+      {"dots", 5}, {"facts", json::array()}, {"count", "many"}, {"focus", json::array({1})}};
   for (const auto& [key, value] : wrong) {
     json bad = good;
     bad[key] = value;

@@ -9,7 +9,6 @@
 
 #include <cstdio>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "core/isolation/channel.hpp"
 #include "core/isolation/messages.hpp"
@@ -61,12 +60,12 @@ Greeting greeting_of(const Executor& executor) {
   return greeting;
 }
 
-Reply answer(Executor& executor, const nlohmann::json& message,
+Reply answer(Executor& executor, std::span<const std::byte> message,
              const std::vector<Descriptor>& descriptors) {
   Reply reply;
   uint64_t sequence = 0;
   try {
-    const Request request = request_from_json(message);
+    const Request request = unpack_request(message);
     sequence = request.sequence;
     reply = executor.execute(request, descriptors);
   } catch (const std::exception& error) {  // out of memory while mapping and the like
@@ -95,21 +94,21 @@ int serve(const char* plugin_path, const char* cpus) {
   std::optional<Executor> executor;
   try {
     executor.emplace(plugin_path, status);
-    channel.send(to_json(greeting_of(*executor)));
+    channel.send(pack_message(greeting_of(*executor)));
   } catch (const Error& error) {
-    channel.send(to_json(Greeting{.tables = {}, .modes_at_load = "", .error = error.what()}));
+    channel.send(pack_message(Greeting{.tables = {}, .modes_at_load = "", .error = error.what()}));
     return 0;
   }
   for (;;) {
     status.stage = Stage::kIdle;
-    nlohmann::json message;
+    std::vector<std::byte> message;
     std::vector<Descriptor> descriptors;
     if (!connection.holds()) return kLostConnection;
     if (channel.receive(message, descriptors, Clock::time_point::max()) !=
         Channel::Status::kMessage)
       return kLostConnection;
     const Reply reply = answer(*executor, message, descriptors);
-    if (!connection.holds() || !channel.send(to_json(reply))) return kLostConnection;
+    if (!connection.holds() || !channel.send(pack_message(reply))) return kLostConnection;
     executor->clean_up();
   }
 }

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "core/device/device_kinds.hpp"
@@ -17,7 +16,6 @@
 
 namespace attest::core {
 
-using nlohmann::json;
 namespace fs = std::filesystem;
 
 namespace {
@@ -95,7 +93,7 @@ const std::vector<Implementation>& Plugin::implementations() {
 // Hears a new worker's first message, its list of tables. Throws Error where the library is at
 // fault, in its own words.
 std::optional<Outcome> Plugin::greet() {
-  json message;
+  std::vector<std::byte> message;
   std::vector<Descriptor> none;
   const Channel::Status status =
       worker_->channel().receive(message, none, in_seconds(kLoadTimeout_s));
@@ -105,7 +103,7 @@ std::optional<Outcome> Plugin::greet() {
   if (status != Channel::Status::kMessage) return explain_death(*worker_, nullptr);
   Greeting greeting;
   try {
-    greeting = greeting_from_json(message);
+    greeting = unpack_greeting(message);
   } catch (const Error&) {
     return malformed();
   }
@@ -231,13 +229,13 @@ std::optional<Outcome> Plugin::await(Reply& reply, const Problem& problem, const
     }
     if (std::optional<Outcome> failure = look(most_bytes, waiting, deadline)) return failure;
   }
-  json message;
+  std::vector<std::byte> message;
   std::vector<Descriptor> none;
   const auto received = worker_->channel().receive(message, none, in_seconds(kMessageTimeout_s));
   if (received == Channel::Status::kClosed) return explain_death(*worker_, &problem);
   if (received != Channel::Status::kMessage) return malformed();
   try {
-    reply = reply_from_json(message);
+    reply = unpack_reply(message);
   } catch (const Error&) {
     return malformed();
   }
@@ -252,7 +250,7 @@ std::optional<Outcome> Plugin::exchange(Request request, std::span<const int> de
   request.sequence = ++sequence_;
   last_table_ = request.table;
   // A worker that is gone shows in the answer.
-  worker_->channel().send(to_json(request), descriptors);
+  worker_->channel().send(pack_message(request), descriptors);
   if (std::optional<Outcome> failure = await(reply, problem, waiting)) return failure;
   return reported_failure(reply, problem);
 }
