@@ -217,7 +217,19 @@ TEST(DefaultSuite, HasABugOfItsOwnForEachPairOfFeatures) {
       {"pair_order_of_first", "tiny/order_of_sequences"},
       {"pair_pages_in_powers", "tiny/gqa_pages"},
       {"pair_diagonal_of_longest", "tiny/seq_lens_bottom_right"},
-      {"pair_head_dim_128", "tiny/head_dim_192"}};
+      {"pair_head_dim_128", "tiny/head_dim_192"},
+      {"pair_head_dim_in_fours", "tiny/head_dim_70"},
+      {"pair_block_mask_of_key_head", "tiny/gqa_block_mask"},
+      {"pair_rel_bias_of_key_head", "tiny/gqa_rel_bias"},
+      {"pair_pages_forget_window", "tiny/pages_window"},
+      {"pair_globals_forget_mask", "tiny/global_tokens_mask"},
+      {"pair_globals_forget_block_mask", "tiny/global_tokens_block_mask"},
+      {"pair_cap_after_alibi", "tiny/softcap_alibi_sinks"},
+      {"pair_sink_capped", "tiny/softcap_alibi_sinks"},
+      {"pair_mask_by_order", "tiny/order_mask"},
+      {"pair_patches_forget_mask", "tiny/patches_mask"},
+      {"pair_window_beyond_keys", "tiny/window_long"},
+      {"pair_alibi_in_bytes", "tiny/softcap_alibi_sinks"}};
   Plugin plugin(
       kPlugins + "pair_bugs.so",
       {.executable = core::find_worker(), .cpus = "", .limits = {.threads = 2, .timeout_s = 120}});

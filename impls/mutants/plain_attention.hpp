@@ -43,11 +43,11 @@ float logit(const attest::Softmax<T>& a, int64_t b, int64_t h, int64_t i, int64_
   return a.logit(score, b, h, i, j);
 }
 
-/// One row of O, and of LSE where there is one. `backwards`: from the last key to the first. `top`:
-/// what the maximum begins with.
-template <class T>
-void attend_row(const attest::Softmax<T>& a, int64_t b, int64_t h, int64_t i,
-                std::vector<float>& sum, bool backwards = false, float top = -INFINITY) {
+/// One row of O, and of LSE where there is one. Attention: attest::Softmax, or one with a logit of
+/// its own. `backwards`: from the last key to the first. `top`: what the maximum begins with.
+template <class Attention>
+void attend_row(const Attention& a, int64_t b, int64_t h, int64_t i, std::vector<float>& sum,
+                bool backwards = false, float top = -INFINITY) {
   const attest::Cell at = a.query(b, i);
   sum.assign(static_cast<size_t>(a.p.head_dim_v), 0.0f);
   std::vector<float> query(static_cast<size_t>(a.p.head_dim));
@@ -80,8 +80,8 @@ void attend_row(const attest::Softmax<T>& a, int64_t b, int64_t h, int64_t i,
   if (a.lse) a.lse(at.batch, h, at.row) = top + std::log(total);
 }
 
-template <class T>
-void attend(const attest::Softmax<T>& a, bool backwards = false) {
+template <class Attention>
+void attend(const Attention& a, bool backwards = false) {
   std::vector<float> sum;
   for (int64_t b = 0; b < a.p.batch; ++b)
     for (int64_t h = 0; h < a.p.num_heads; ++h)

@@ -2,6 +2,7 @@
 // of the default suite that pairs features. A bug is planted in a copy of the problem that the
 // kernel then reads. An implementation refuses problems where its bug does nothing.
 #include <algorithm>
+#include <cmath>
 
 #include "mutants/all_of_softmax.hpp"
 #include "mutants/features/planted.hpp"
@@ -29,6 +30,18 @@ enum class Bug {
   kPagesInPowers,
   kDiagonalOfLongest,
   kHeadDim128,
+  kHeadDimInFours,
+  kBlockMaskOfKeyHead,
+  kRelBiasOfKeyHead,
+  kPagesForgetWindow,
+  kGlobalsForgetMask,
+  kGlobalsForgetBlockMask,
+  kCapAfterAlibi,
+  kSinkCapped,
+  kMaskByOrder,
+  kPatchesForgetMask,
+  kWindowBeyondKeys,
+  kAlibiInBytes,
 };
 
 constexpr mutants::PlantedBug kBugs[] = {
@@ -48,8 +61,22 @@ constexpr mutants::PlantedBug kBugs[] = {
     {"pair_pages_in_powers", "rows of the page table have room for pages of a power of two keys"},
     {"pair_diagonal_of_longest", "the band ends where it would if no sequence were short"},
     {"pair_head_dim_128", "channels beyond the 128th are left out of the score"},
+    {"pair_head_dim_in_fours", "the last channels are left out of the score if they are no four"},
+    {"pair_block_mask_of_key_head", "the block mask is that of the key head's number"},
+    {"pair_rel_bias_of_key_head", "the relative bias is that of the key head's number"},
+    {"pair_pages_forget_window", "the left bound is forgotten where keys are paged"},
+    {"pair_globals_forget_mask", "global tokens see, and are seen, beside the mask"},
+    {"pair_globals_forget_block_mask", "the same beside the block mask"},
+    {"pair_cap_after_alibi", "the softcap bends the distances of ALiBi too"},
+    {"pair_sink_capped", "the softcap bends the sink too"},
+    {"pair_mask_by_order", "the mask is read at the places of the order"},
+    {"pair_patches_forget_mask", "patches forget the mask"},
+    {"pair_window_beyond_keys", "a bound as long as the keys is taken for no band at all"},
+    {"pair_alibi_in_bytes", "distances are cut at 255"},
 };
-static_assert(std::size(kBugs) == size_t(Bug::kHeadDim128) + 1);
+static_assert(std::size(kBugs) == size_t(Bug::kAlibiInBytes) + 1);
+
+constexpr int64_t kLargestByte = 255;
 
 bool is_dense(const attest_tensor& tensor) {
   int64_t stride = 1;
@@ -78,7 +105,8 @@ bool does_something(Bug bug, const attest_problem& problem) {
     case Bug::kBiasOfKeyHead: return gqa && problem.tensor[ATTEST_BIAS].dim[1] > 1;
     case Bug::kWindowLeftOfGroups: return gqa && p.window_left >= 0;
     case Bug::kMaskAtTheBand:
-      return has(ATTEST_MASK) && (p.window_left >= 0 || p.window_right >= 0);
+      return has(ATTEST_MASK) && !has(ATTEST_ORDER) && p.global_tokens == 0 &&
+             (p.window_left >= 0 || p.window_right >= 0);
     case Bug::kWindowLeftZero: return p.window_left == 0;
     case Bug::kBiasDense: return has(ATTEST_BIAS) && !is_dense(problem.tensor[ATTEST_BIAS]);
     case Bug::kBiasAligned:
@@ -92,9 +120,25 @@ bool does_something(Bug bug, const attest_problem& problem) {
       return p.diagonal == ATTEST_BOTTOM_RIGHT &&
              (has(ATTEST_SEQ_LENS_Q) || has(ATTEST_SEQ_LENS_KV));
     case Bug::kHeadDim128: return p.head_dim > 128;
+    case Bug::kHeadDimInFours: return p.head_dim % 4 != 0 && p.head_dim > 4;
+    case Bug::kBlockMaskOfKeyHead: return gqa && problem.tensor[ATTEST_BLOCK_MASK].dim[1] > 1;
+    case Bug::kRelBiasOfKeyHead: return gqa && has(ATTEST_REL_BIAS);
+    case Bug::kPagesForgetWindow: return has(ATTEST_PAGE_TABLE) && p.window_left >= 0;
+    case Bug::kGlobalsForgetMask: return has(ATTEST_MASK) && p.global_tokens > 0;
+    case Bug::kGlobalsForgetBlockMask: return has(ATTEST_BLOCK_MASK) && p.global_tokens > 0;
+    case Bug::kCapAfterAlibi: return p.softcap > 0 && has(ATTEST_ALIBI_SLOPES);
+    case Bug::kSinkCapped: return p.softcap > 0 && has(ATTEST_SINKS);
+    case Bug::kMaskByOrder:
+      return has(ATTEST_ORDER) && has(ATTEST_MASK) && p.seq_len_q == p.seq_len_kv;
+    case Bug::kPatchesForgetMask: return has(ATTEST_MASK) && p.patch_size > 0;
+    case Bug::kWindowBeyondKeys:
+      return p.window_left >= p.seq_len_kv || p.window_right >= p.seq_len_kv;
+    case Bug::kAlibiInBytes: return has(ATTEST_ALIBI_SLOPES) && p.seq_len_kv > kLargestByte + 1;
   }
   return false;
 }
+
+size_t bytes_of(const attest_tensor& tensor) { return tensor.dtype == ATTEST_F32 ? 4 : 2; }
 
 /// Slopes or sinks: the last dim counts heads.
 void take_those_of_key_heads(Copy& c, int32_t role) {
@@ -111,7 +155,7 @@ void take_those_of_key_heads(Copy& c, int32_t role) {
   c.data[role] = c.numbers.data();
 }
 
-/// MASK or BIAS as a copy: head h has what head h / group of the given tensor has.
+/// MASK, BLOCK_MASK or BIAS as a copy: head h has what head h / group of the given tensor has.
 void take_pairs_of_key_heads(Copy& c, int32_t role, size_t element) {
   attest_tensor& spec = c.tensor[role];
   const int64_t group = c.params.num_heads / c.params.num_kv_heads;
@@ -129,7 +173,22 @@ void take_pairs_of_key_heads(Copy& c, int32_t role, size_t element) {
   c.data[role] = c.bytes.data();
 }
 
-size_t bytes_of(const attest_tensor& tensor) { return tensor.dtype == ATTEST_F32 ? 4 : 2; }
+/// REL_BIAS as a copy, in the same way: [num_heads, rows, columns].
+void take_rel_bias_of_key_heads(Copy& c) {
+  attest_tensor& spec = c.tensor[ATTEST_REL_BIAS];
+  const int64_t group = c.params.num_heads / c.params.num_kv_heads,
+                cells = spec.dim[1] * spec.dim[2];
+  const size_t element = bytes_of(spec);
+  const auto* given = static_cast<const uint8_t*>(c.data[ATTEST_REL_BIAS]);
+  for (int64_t h = 0; h < spec.dim[0]; ++h)
+    for (int64_t cell = 0; cell < cells; ++cell) {
+      const int64_t at = h / group * spec.stride[0] + cell / spec.dim[2] * spec.stride[1] +
+                         cell % spec.dim[2] * spec.stride[2];
+      c.bytes.insert(c.bytes.end(), given + size_t(at) * element, given + size_t(at + 1) * element);
+    }
+  c.take_for_dense(ATTEST_REL_BIAS);
+  c.data[ATTEST_REL_BIAS] = c.bytes.data();
+}
 
 /// Whether the band leaves out any pair of the tile of 16 x 16 with that one.
 bool band_cuts(const attest::Sequences& s, int64_t b, int64_t i, int64_t j) {
@@ -139,19 +198,54 @@ bool band_cuts(const attest::Sequences& s, int64_t b, int64_t i, int64_t j) {
   return s.keys(b, last).begin > key || s.keys(b, row).end < key + kSide;
 }
 
-void forget_mask_at_the_band(Copy& c) {
+/// Puts a mask in the place of the problem's: sees(b, h, i, j) of each pair.
+template <class Sees>
+void take_as_mask(Copy& c, const Sees& sees) {
   const attest_softmax_params& p = c.params;
-  const attest::Sequences s(c.problem, c.data.data());
-  const attest::View<const uint8_t> mask(c.problem, c.data.data(), ATTEST_MASK);
   for (int64_t b = 0; b < p.batch; ++b)
     for (int64_t h = 0; h < p.num_heads; ++h)
       for (int64_t i = 0; i < p.seq_len_q; ++i)
-        for (int64_t j = 0; j < p.seq_len_kv; ++j)
-          c.bytes.push_back(mask(b, h, i, j) || band_cuts(s, b, i, j));
+        for (int64_t j = 0; j < p.seq_len_kv; ++j) c.bytes.push_back(sees(b, h, i, j));
+  attest_tensor& spec = c.tensor[ATTEST_MASK];
   const int64_t dims[] = {p.batch, p.num_heads, p.seq_len_q, p.seq_len_kv};
-  std::copy_n(dims, 4, c.tensor[ATTEST_MASK].dim);
+  spec.rank = 4, spec.dtype = ATTEST_BOOL;
+  std::copy_n(dims, 4, spec.dim);
   c.take_for_dense(ATTEST_MASK);
   c.data[ATTEST_MASK] = c.bytes.data();
+}
+
+/// The mask, but for pairs that the bug forgets it for.
+void spoil_mask(Bug bug, Copy& c) {
+  const attest_softmax_params& p = c.params;
+  const attest::Sequences s(c.problem, c.data.data());
+  const attest::View<const uint8_t> mask(c.problem, c.data.data(), ATTEST_MASK),
+      blocks(c.problem, c.data.data(), ATTEST_BLOCK_MASK);
+  const attest::View<const int32_t> order(c.problem, c.data.data(), ATTEST_ORDER);
+  const int64_t orders = order ? c.tensor[ATTEST_ORDER].dim[0] : 1;
+  take_as_mask(c, [&](int64_t b, int64_t h, int64_t i, int64_t j) -> bool {
+    const bool global = i < p.global_tokens || j < p.global_tokens;
+    switch (bug) {
+      case Bug::kMaskAtTheBand: return mask(b, h, i, j) || band_cuts(s, b, i, j);
+      case Bug::kGlobalsForgetMask: return mask(b, h, i, j) || global;
+      case Bug::kGlobalsForgetBlockMask:
+        return (!mask || mask(b, h, i, j)) &&
+               (global || blocks(b, h, i / p.block_q, j / p.block_kv));
+      default: {
+        const int64_t of = orders > 1 ? b : 0;
+        return mask(b, h, order(of, i), order(of, j));
+      }
+    }
+  });
+  if (bug == Bug::kGlobalsForgetBlockMask) c.forget(ATTEST_BLOCK_MASK);
+}
+
+void cap_sinks(Copy& c) {
+  const attest::View<const float> sinks(c.problem, c.data.data(), ATTEST_SINKS);
+  const float cap = c.params.softcap;
+  for (int64_t h = 0; h < c.params.num_heads; ++h)
+    c.numbers.push_back(cap * std::tanh(sinks(h) / cap));
+  c.take_for_dense(ATTEST_SINKS);
+  c.data[ATTEST_SINKS] = c.numbers.data();
 }
 
 void spoil(Bug bug, Copy& c) {
@@ -165,7 +259,10 @@ void spoil(Bug bug, Copy& c) {
       take_pairs_of_key_heads(c, ATTEST_BIAS, bytes_of(c.tensor[ATTEST_BIAS]));
       break;
     case Bug::kWindowLeftOfGroups: p.window_left = -1; break;
-    case Bug::kMaskAtTheBand: forget_mask_at_the_band(c); break;
+    case Bug::kMaskAtTheBand:
+    case Bug::kGlobalsForgetMask:
+    case Bug::kGlobalsForgetBlockMask:
+    case Bug::kMaskByOrder: spoil_mask(bug, c); break;
     case Bug::kWindowLeftZero: p.window_left = -1; break;
     case Bug::kBiasDense: c.take_for_dense(ATTEST_BIAS); break;
     case Bug::kBiasAligned: c.align(ATTEST_BIAS); break;
@@ -182,17 +279,47 @@ void spoil(Bug bug, Copy& c) {
       p.diagonal_offset += p.seq_len_kv - p.seq_len_q;
       break;
     case Bug::kHeadDim128: p.head_dim = 128; break;
+    case Bug::kHeadDimInFours: p.head_dim -= p.head_dim % 4; break;
+    case Bug::kBlockMaskOfKeyHead: take_pairs_of_key_heads(c, ATTEST_BLOCK_MASK, 1); break;
+    case Bug::kRelBiasOfKeyHead: take_rel_bias_of_key_heads(c); break;
+    case Bug::kPagesForgetWindow: p.window_left = -1; break;
+    case Bug::kSinkCapped: cap_sinks(c); break;
+    case Bug::kPatchesForgetMask: c.forget(ATTEST_MASK); break;
+    case Bug::kWindowBeyondKeys: p.window_left = p.window_right = -1; break;
+    case Bug::kCapAfterAlibi:
+    case Bug::kAlibiInBytes: break;  // in the logit
   }
 }
 
+/// With the bugs of the logit.
+template <class T>
+struct Attention : attest::Softmax<T> {
+  Attention(Bug planted, const Copy& c)
+      : attest::Softmax<T>(c.problem, c.data.data()), bug(planted) {}
+  float logit(float dot, int64_t b, int64_t h, int64_t i, int64_t j) const {
+    const float logit = attest::Softmax<T>::logit(dot, b, h, i, j);
+    const auto distance = static_cast<float>(std::abs(this->diagonal(b, i) - j));
+    if (logit == -INFINITY) return logit;
+    if (bug == Bug::kAlibiInBytes)
+      return logit + this->alibi_slopes(b, h) * std::max(distance - kLargestByte, 0.0f);
+    if (bug != Bug::kCapAfterAlibi) return logit;
+    const float cap = this->p.softcap, far = this->alibi_slopes(b, h) * distance;
+    const float others = this->pair_term(b, h, i, j) + far;
+    return cap * std::tanh((this->p.softmax_scale * dot - far) / cap) + others;
+  }
+  const Bug bug;
+};
+
+constexpr uint64_t kFeatures =
+    mutants::kSoftmaxFeatures | ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_GLOBAL;
+
 template <size_t kIndex>
-struct Implementation
-    : mutants::Planted<Bug{kIndex}, kBugs, does_something, mutants::kSoftmaxFeatures> {
+struct Implementation : mutants::Planted<Bug{kIndex}, kBugs, does_something, kFeatures> {
   template <class T>
   void run(void* const* data, void* /*workspace*/, void* /*stream*/) const {
     Copy copy(this->problem, data);
     spoil(this->kBug, copy);
-    mutants::attend(attest::Softmax<T>(copy.problem, copy.data.data()));
+    mutants::attend(Attention<T>(this->kBug, copy));
   }
 };
 
