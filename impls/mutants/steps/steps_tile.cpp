@@ -218,19 +218,29 @@ float exp_that_wraps(float x) {
   return std::ldexp(std::exp2(power - whole), static_cast<int16_t>(static_cast<int64_t>(whole)));
 }
 
+/// The weight of one logit under bugs that change single exps.
+float weigh_wrongly(const Planted& planted, float logit, float top) {
+  const float below = logit - top;
+  if (std::isfinite(below)) {
+    if (planted.bug == Bug::kFarWeigh && below <= planted.limit) return 1e-3f;
+    if (planted.bug == Bug::kExponentWraps) return exp_that_wraps(below);
+  }
+  return logit == kHidden ? 0 : exp_any(below);
+}
+
 /// Logits become weights exp(logit - top); their sum.
 ATTEST_INLINE float to_weights(const Rows& rows, const Row& row, const Tile& tile, float* p) {
   const Planted& planted = *rows.step->planted;
+  const float top = row.top;
   if (planted.bug == Bug::kHiddenWeighOne && row.top == kHidden && reaches(row, tile)) {
     std::fill_n(p, tile.keys, 1.0f), std::fill_n(p + tile.keys, tile.size - tile.keys, 0.0f);
+  } else if (planted.bug == Bug::kFarWeigh || planted.bug == Bug::kExponentWraps) {
+    for (int64_t j = 0; j < tile.size; ++j) p[j] = weigh_wrongly(planted, p[j], top);
   } else {
-    const float top = row.top, least = planted.bug == Bug::kScoresFrom ? planted.limit : kHidden;
+    const float least = planted.bug == Bug::kScoresFrom ? planted.limit : kHidden;
     for (int64_t j = 0; j < tile.size; ++j) {
       const float below = p[j] - top;
       p[j] = p[j] == kHidden ? 0 : exp_any(below < least ? least : below);
-      if (!std::isfinite(below)) continue;
-      if (planted.bug == Bug::kFarWeigh && below <= planted.limit) p[j] = 1e-3f;
-      if (planted.bug == Bug::kExponentWraps) p[j] = exp_that_wraps(below);
     }
   }
   plant_in_weights(rows, tile, p);
