@@ -94,6 +94,8 @@ INSTANTIATE_TEST_SUITE_P(
         Expected{"hostile_descriptors", ReasonCode::kFailDescriptors, "more with each run"},
         Expected{"hostile_late", ReasonCode::kCrashLateWrite,
                  "a thread used after run had returned"},
+        Expected{"hostile_later", ReasonCode::kCrashLateWrite,
+                 "a thread used after run had returned"},
         Expected{"hostile_heap", ReasonCode::kCrashSignal, "SIGABRT"},
         Expected{"hostile_garbage", ReasonCode::kErrorProtocol,
                  "did the plugin write into its connection?"},
@@ -109,7 +111,8 @@ TEST_F(Hostile, AffinityIsNotItsToChange) {
 }
 
 TEST_F(Hostile, HonestHabitsPass) {
-  for (const char* name : {"hostile_none", "honest_pool", "honest_binds", "hostile_shrinks"}) {
+  for (const char* name :
+       {"hostile_none", "honest_pool", "honest_binds", "hostile_shrinks", "honest_helpers"}) {
     const Record record = run(name);
     EXPECT_EQ(record.outcome.verdict(), Verdict::kPass) << name << ": " << record.outcome.reason;
   }

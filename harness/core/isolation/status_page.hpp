@@ -26,7 +26,8 @@ struct Retired {
   uint64_t begin, end;
 };
 
-inline constexpr size_t kRetired = 16;
+/// Two of a run. The runs of a small problem fill these in some 30 ms.
+inline constexpr size_t kRetired = 96;
 
 struct StatusPage {
   std::atomic<Stage> stage;
@@ -43,7 +44,7 @@ struct StatusPage {
   Retired retired[kRetired];
   MappedSlot slots[70];
 };
-static_assert(std::atomic<Stage>::is_always_lock_free && sizeof(StatusPage) <= 4096);
+static_assert(std::atomic<Stage>::is_always_lock_free && sizeof(StatusPage) <= 2 * 4096);
 
 /// Descriptors that a worker finds open; the control socket is its supervisor's alone.
 inline constexpr int kWorkerSocket = 3, kWorkerStatus = 4, kWorkerControl = 5;

@@ -212,7 +212,7 @@ Judgement CaseRunner::judge_run(Trial& trial, const RunResult& run, const Prepar
   if (const std::string& remark = goldens_.of(prepared).remark(); !remark.empty())
     trial.record.notes.push_back(fmt::format("{} (fill {})", remark, fill.fill));
 
-  if (const std::optional<Outcome> late = trial.plugin.settle(problem_))
+  if (const std::optional<Outcome> late = trial.plugin.ended_since_reply(problem_))
     judgement.outcome = *late;
   else if (Outcome written = beyond_outputs(trial, prepared, fill); !written.passes())
     judgement.outcome = std::move(written);

@@ -6,12 +6,15 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <iterator>
+#include <thread>
 #include <utility>
 
 #include "core/isolation/children.hpp"
 #include "core/measure/machine/affinity.hpp"
+#include "core/tensor/stopwatch.hpp"
 
 namespace attest::core {
 namespace {
@@ -43,6 +46,17 @@ int64_t count_descriptors() {
   struct stat facts{};
   return stat("/proc/self/fd", &facts) == 0 && facts.st_size > 0 ? int64_t(facts.st_size)
                                                                  : entries("/proc/self/fd") - 1;
+}
+
+// Whether no more than `most` threads are left soon: those that runs left may be about to end.
+bool threads_end(int64_t most) {
+  constexpr auto kPatience = std::chrono::milliseconds(30);
+  const auto deadline = Clock::now() + kPatience;
+  while (count_threads() > most) {
+    if (Clock::now() > deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
 }
 
 ProcessState read_state() {
@@ -132,7 +146,7 @@ void Watch::compare_counts(const ProcessState& after, uint32_t runs) {
                      : runs >= kTimedRuns && has - had >= int64_t(runs / 2);
   };
   if (leaks(threads_, before_.threads, after.threads) &&
-      after.threads > allowed_threads_ + kOwnThreads)
+      after.threads > allowed_threads_ + kOwnThreads && !threads_end(before_.threads))
     find(ReasonCode::kFailThreads,
          fmt::format("has {} threads where {} are allowed, and more with each run", after.threads,
                      allowed_threads_));

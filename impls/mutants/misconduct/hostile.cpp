@@ -138,9 +138,9 @@ void corrupt_heap() {
   std::free(const_cast<char*>(piece));
 }
 
-void write_late(float* o) {
-  std::thread([o, first = *o] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+void write_late(float* o, int milliseconds) {
+  std::thread([o, milliseconds, first = *o] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
     *static_cast<volatile float*>(o) = first;
   }).detach();
 }
@@ -154,7 +154,7 @@ uintptr_t zero() {
   return value;
 }
 
-int runs = 0, pool = 0;
+int runs = 0, pool = 0, late_writes = 0;
 
 struct Problem {
   const attest_problem& problem;
@@ -255,11 +255,16 @@ constexpr Unit kMask = ACT(block_signals(false));
 constexpr Unit kAffinity = ACT(change_affinity());
 constexpr Unit kThreads = ACT(std::thread(wait_to_be_ended).detach());
 constexpr Unit kDescriptors = ACT(if (open("/dev/null", O_RDONLY) < 0) std::abort());
-constexpr Unit kLate = ACT(write_late(given.o));
+constexpr Unit kLate = ACT(write_late(given.o, 5));
+// The first run's tensors, while later runs go on.
+constexpr Unit kLater = ACT(if (late_writes++ == 0) write_late(given.o, 15));
 constexpr Unit kHeap = ACT(corrupt_heap());
 constexpr Unit kMode = ACT(change_mode());
 constexpr Unit kThrottle = ACT(throttle());
 constexpr Unit kGarbage = ACT(if (write(3, "GET / HTTP/1.1\r\n", 16) < 0) std::abort());
+// Threads that end some time after run, and use no tensor
+constexpr Unit kHelpers =
+    ACT(std::thread([] { std::this_thread::sleep_for(std::chrono::milliseconds(10)); }).detach());
 constexpr Unit kPool =
     ACT(if (pool++ == 0) for (int i = 0; i < 6; ++i) std::thread(wait_to_be_ended).detach());
 
@@ -269,6 +274,7 @@ extern "C" const attest_impl* attest_plugin_v1(size_t index) {
   static const attest_impl tables[] = {
       table<kNothing>("hostile_none"),
       table<kPool>("honest_pool"),
+      table<kHelpers>("honest_helpers"),
       table<kNothing>("honest_binds", query, create_bound),
       table<kPrints>("honest_prints"),
       table<kNothing>("hostile_notes", query_notes),
@@ -303,6 +309,7 @@ extern "C" const attest_impl* attest_plugin_v1(size_t index) {
       table<kThreads>("hostile_threads"),
       table<kDescriptors>("hostile_descriptors"),
       table<kLate>("hostile_late"),
+      table<kLater>("hostile_later"),
       table<kHeap>("hostile_heap"),
       table<kGarbage>("hostile_garbage"),
       table<kNothing>("hostile_boasts", query_boast),

@@ -291,10 +291,16 @@ ResultOf<Said> Plugin::call(const Implementation& implementation,
   return result;
 }
 
+std::optional<Outcome> Plugin::ended_since_reply(const Problem& problem) {
+  return ended_by(Clock::now(), problem);
+}
+
 std::optional<Outcome> Plugin::settle(const Problem& problem) {
-  const bool lingering = std::exchange(lingering_, false);
-  if (!worker_ || !greeted_ || !worker_->channel().readable(in_seconds(lingering ? kLinger_s : 0)))
-    return std::nullopt;
+  return ended_by(std::exchange(settled_at_, {}), problem);
+}
+
+std::optional<Outcome> Plugin::ended_by(Clock::time_point deadline, const Problem& problem) {
+  if (!worker_ || !greeted_ || !worker_->channel().readable(deadline)) return std::nullopt;
   Outcome failure = explain_death(*worker_, &problem);
   if (failure.code != ReasonCode::kCrashLateWrite) failure.reason += ", after run had returned";
   worker_.reset();
@@ -337,7 +343,7 @@ Outcome outcome_of(const FailedStep& failed) {
 // or a step that returned a status.
 std::optional<Outcome> Plugin::reported_failure(const Reply& reply, const Problem& problem) {
   for (const std::string& text : reply.notes) note(tidy(text, 300));
-  lingering_ |= reply.more_threads;
+  if (reply.more_threads) settled_at_ = in_seconds(kLinger_s);
   if (reply.exception) return Outcome{ReasonCode::kCrashException, tidy(*reply.exception, 300)};
   if (reply.device_fault) return Outcome{ReasonCode::kCrashDevice, tidy(*reply.device_fault, 300)};
   if (reply.no_room)

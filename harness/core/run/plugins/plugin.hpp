@@ -111,8 +111,11 @@ class Plugin {
   /// What has been tried with this plugin, where once is enough for all of its cases.
   bool has_tried(const std::string& what) const { return tried_.contains(what); }
   void note_tried(const std::string& what) { tried_.insert(what); }
-  /// Whether the worker has outlived what it was last asked for: a thread that uses the tensors
-  /// after run returned ends it. Waits a little where the calls before left new threads.
+  /// Whether the worker has ended since its last reply: a thread that uses the tensors after run
+  /// returned ends it, in later runs too.
+  std::optional<Outcome> ended_since_reply(const Problem& problem);
+  /// The same, when nothing more will be asked about `problem`. Where a call has left new threads,
+  /// this waits until they have had 30 ms to use the tensors.
   std::optional<Outcome> settle(const Problem& problem);
 
  private:
@@ -135,6 +138,7 @@ class Plugin {
   std::optional<Outcome> look(uint64_t& most_bytes, const Waiting& waiting,
                               Clock::time_point deadline);
   std::optional<Outcome> reported_failure(const Reply& reply, const Problem& problem);
+  std::optional<Outcome> ended_by(Clock::time_point deadline, const Problem& problem);
   void note(std::string text);
 
   std::filesystem::path path_;
@@ -143,7 +147,7 @@ class Plugin {
   std::vector<Implementation> implementations_;
   std::unique_ptr<Worker> worker_;  // null after its end, until the next call
   bool greeted_ = false;
-  bool lingering_ = false;  // threads have come that may go on after run returned
+  Clock::time_point settled_at_{};  // until then threads may go on after run returned
   uint64_t sequence_ = 0;
   uint64_t plan_ns_ = 0;  // of the worker, as its status page told last
   double calls_s_ = 0;
