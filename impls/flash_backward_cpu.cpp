@@ -9,7 +9,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <new>
 #include <thread>
 
@@ -34,7 +36,8 @@ struct FlashBackwardCpu {
                   ATTEST_WITH_SOFTCAP | ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS |
                   ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_GLOBAL | ATTEST_WITH_SEQ_LENS |
                   ATTEST_WITH_VARLEN | ATTEST_WITH_PATCHES | ATTEST_WITH_ORDER | ATTEST_WITH_GRID |
-                  ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED | ATTEST_WITH_DBIAS};
+                  ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED | ATTEST_WITH_DBIAS |
+                  ATTEST_WITH_REL_BIAS | ATTEST_WITH_DSINKS};
   // Parts of the keys are made smaller until there are so many tasks. They follow from the sizes
   // alone.
   static constexpr int64_t kLeastTasks = 32;
@@ -58,8 +61,9 @@ struct FlashBackwardCpu {
     int64_t tile_keys;
     int64_t block_floats;
     size_t scratch_bytes;  // of a thread
-    size_t delta_at, turn_at, bias_sums_at, bias_turn_at, order_at, region_at, scratch_at,
-        workspace_bytes;
+    size_t delta_at, turn_at, bias_sums_at, bias_turn_at, order_at, region_at, scratch_at, place_at,
+        rel_bias_at, workspace_bytes;
+    int64_t rel_size;  // elements of a head's relative position bias
     int64_t bias_floats, bias_turns;
     int64_t tasks() const { return parts * kv_heads; }
   };
@@ -118,7 +122,12 @@ struct FlashBackwardCpu {
     work.order_at = after(work.bias_turn_at, work.bias_turns, sizeof(Turn));
     const int64_t listed = work.is_grid ? p.seq_len_q : 0;
     work.region_at = after(work.order_at, listed, sizeof(int32_t));
-    work.scratch_at = after(work.region_at, listed, sizeof(int32_t));
+    work.place_at = after(work.region_at, listed, sizeof(int32_t));
+    work.rel_bias_at = after(work.place_at, listed, sizeof(int32_t));
+    work.rel_size = (problem.features & ATTEST_WITH_REL_BIAS) != 0
+                        ? (2 * p.window_height - 1) * (2 * p.window_width - 1)
+                        : 0;
+    work.scratch_at = after(work.rel_bias_at, p.num_heads * work.rel_size, sizeof(float));
     work.workspace_bytes =
         work.scratch_at + static_cast<size_t>(problem.threads) * work.scratch_bytes;
     return work;
@@ -220,8 +229,10 @@ struct FlashBackwardCpu {
     Turn* const turns;
     float* const bias_sums;  // [rows of DBIAS][query][key]; [rows][adder][key] over queries
     Turn* const bias_turns;  // [rows of DBIAS][block][part]
-    // Of a grid, for each position: its token, and the edges around which that was rolled.
-    int32_t *const order, *const region;
+    // Of a grid, for each position: its token, the edges around which that was rolled, and its
+    // place in the relative position bias, from which that of the key is subtracted.
+    int32_t *const order, *const region, *const rel_place;
+    float* const rel_bias;  // [num_heads][rel_size]
     char* const scratches;
     const impls::BackwardKernel& kernel = impls::backward_kernel();
     std::atomic<int64_t> next_task{0};
@@ -237,6 +248,8 @@ struct FlashBackwardCpu {
           bias_turns(reinterpret_cast<Turn*>(static_cast<char*>(workspace) + work.bias_turn_at)),
           order(reinterpret_cast<int32_t*>(static_cast<char*>(workspace) + work.order_at)),
           region(reinterpret_cast<int32_t*>(static_cast<char*>(workspace) + work.region_at)),
+          rel_place(reinterpret_cast<int32_t*>(static_cast<char*>(workspace) + work.place_at)),
+          rel_bias(reinterpret_cast<float*>(static_cast<char*>(workspace) + work.rel_bias_at)),
           scratches(static_cast<char*>(workspace) + work.scratch_at) {}
 
     const attest_softmax_params& p() const { return impls::softmax_params(of.problem); }
@@ -252,10 +265,18 @@ struct FlashBackwardCpu {
                     end = std::min(begin + work.block, patch + work.patch);
       return {begin, std::clamp(count, begin, end)};
     }
-    /// Fills the lists of a grid.
+    /// Floats of a row of a head's relative position bias.
+    int64_t rel_width() const { return 2 * p().window_width - 1; }
+    /// Fills the lists of a grid, and widens its relative position bias.
     void list_grid() const {
       const attest::Grid grid(p());
+      const attest::Softmax<attest::Any> a(of.problem, data);
+      for (int64_t n = 0; n < p().num_heads * work.rel_size; ++n)
+        rel_bias[n] =
+            a.rel_bias(n / work.rel_size, n % work.rel_size / rel_width(), n % rel_width());
       for (int64_t n = 0; work.is_grid && n < p().seq_len_q; ++n) {
+        const attest::Grid::Point point = grid.point(n);
+        rel_place[n] = static_cast<int32_t>(point.window_y * rel_width() + point.window_x);
         const int64_t token = grid.token(n);
         order[n] = static_cast<int32_t>(token);
         region[n] =
@@ -268,6 +289,12 @@ struct FlashBackwardCpu {
       if (!work.is_grid) return s;
       s.order = order;
       s.pairs_of_rows = true;
+      if (work.rel_size > 0) {
+        s.rel_bias = rel_bias + h * work.rel_size;
+        s.rel_place = rel_place;
+        s.rel_centre =
+            static_cast<int32_t>((p().window_height - 1) * rel_width() + p().window_width - 1);
+      }
       return s;
     }
     /// The same; its limits are the keys of the patch or window of block n. A short last patch sees
@@ -395,6 +422,22 @@ struct FlashBackwardCpu {
       kernel.write_bias_row(of.slice(data, row / heads, row % heads), keys, total);
     }
 
+    /// Minus the sum of the sink's weights times delta, over all queries that see a key.
+    void write_dsinks(int64_t h) const {
+      const attest::Softmax<attest::Any> a(of.problem, data);
+      double sum = 0;
+      for (int64_t b = 0; b < p().batch; ++b) {
+        const BackwardSlice s = slice(b, h);
+        for (int64_t i = 0; i < s.queries; ++i) {
+          const float lse = s.lse[impls::row_of(s, i) * s.lse_stride];
+          if (lse != -std::numeric_limits<float>::infinity())
+            sum -= std::exp(static_cast<double>(s.sink) - static_cast<double>(lse)) *
+                   static_cast<double>(delta[(b * p().num_heads + h) * p().seq_len_q + i]);
+        }
+      }
+      a.d_sinks(h) = static_cast<float>(sum);
+    }
+
     // Neighbouring tasks are of different heads, so that they rarely wait for one another.
     void do_task(int64_t task, void* scratch) const {
       const int64_t kv_head = task % work.kv_heads, part = task / work.kv_heads,
@@ -434,6 +477,9 @@ struct FlashBackwardCpu {
       run.list_grid();
 #pragma omp for schedule(static)
       for (int64_t n = 0; n < blocks; ++n) run.prepare(n);
+#pragma omp for schedule(static)
+      for (int64_t h = 0; h < (data[ATTEST_DSINKS] != nullptr ? run.p().num_heads : 0); ++h)
+        run.write_dsinks(h);
 #pragma omp for schedule(static)
       for (int64_t n = 0; n < run.work.bias_turns; ++n) new (run.bias_turns + n) Turn(0);
       void* const scratch =

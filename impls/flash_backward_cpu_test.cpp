@@ -86,6 +86,12 @@ Trial make_trial(uint64_t seed, bool finite) {
     const auto elements = static_cast<int64_t>(x.elements());
     for (int64_t n = 0; !finite && n < r.upto(3); ++n) x.set(r.upto(elements) - 1, std::nan(""));
   }
+  if (has_grid && r.chance(60)) {
+    t.features |= ATTEST_WITH_REL_BIAS;
+    Tensor& rel_bias = t.tensor[ATTEST_REL_BIAS] =
+        trial::make(dtype, {p.num_heads, 2 * p.window_height - 1, 2 * p.window_width - 1});
+    trial::randomize(rel_bias, r.engine, 1);
+  }
   if (r.chance(25)) trial::add_pair_tensor(t, r, ATTEST_BIAS);
   if (r.chance(finite ? 25 : 60)) trial::add_pair_tensor(t, r, ATTEST_MASK);
   if (r.chance(25) && !has_grid) {
@@ -100,6 +106,10 @@ Trial make_trial(uint64_t seed, bool finite) {
     t.features |= ATTEST_WITH_SINKS;
     Tensor& sinks = t.tensor[ATTEST_SINKS] = trial::make(ATTEST_F32, {p.num_heads});
     trial::randomize(sinks, more.engine, 2);
+    if (finite) {
+      t.features |= ATTEST_WITH_DSINKS;
+      t.tensor[ATTEST_DSINKS] = trial::make(ATTEST_F32, {p.num_heads});
+    }
   }
   if (more.chance(25) && !has_grid) {
     t.features |= ATTEST_WITH_BLOCK_MASK;

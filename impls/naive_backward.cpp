@@ -18,13 +18,13 @@ struct NaiveBackward {
       .summary = "gradients pair by pair in float32, threads over queries, then over keys",
       .operation = ATTEST_SOFTMAX_BACKWARD,
       .dtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16),
-      .features = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL |
-                  ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL | ATTEST_WITH_BIAS | ATTEST_WITH_MASK |
-                  ATTEST_WITH_SOFTCAP | ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS |
-                  ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_GLOBAL | ATTEST_WITH_SEQ_LENS |
-                  ATTEST_WITH_VARLEN | ATTEST_WITH_PATCHES | ATTEST_WITH_ORDER | ATTEST_WITH_GRID |
-                  ATTEST_WITH_STRIDES | ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED |
-                  ATTEST_WITH_DBIAS};
+      .features =
+          ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW |
+          ATTEST_WITH_DIAGONAL | ATTEST_WITH_BIAS | ATTEST_WITH_MASK | ATTEST_WITH_SOFTCAP |
+          ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS | ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_GLOBAL |
+          ATTEST_WITH_SEQ_LENS | ATTEST_WITH_VARLEN | ATTEST_WITH_PATCHES | ATTEST_WITH_ORDER |
+          ATTEST_WITH_GRID | ATTEST_WITH_STRIDES | ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED |
+          ATTEST_WITH_DBIAS | ATTEST_WITH_REL_BIAS | ATTEST_WITH_DREL_BIAS | ATTEST_WITH_DSINKS};
   const attest_problem& problem;
 
   using Tensors = attest::Softmax<attest::Any>;
@@ -33,14 +33,15 @@ struct NaiveBackward {
     const auto& p = attest::params<attest_softmax_params>(problem);
     const int64_t floats = p.num_heads * p.seq_len_q * (p.head_dim + p.head_dim_v + 2) +
                            p.num_kv_heads * p.seq_len_kv * (p.head_dim + p.head_dim_v) +
-                           dense_dbias::elements(problem.tensor[ATTEST_DBIAS]);
+                           dense_dbias::elements(problem.tensor[ATTEST_DBIAS]) +
+                           dense_dbias::elements(problem.tensor[ATTEST_DREL_BIAS]) + p.num_heads;
     support.workspace_bytes = sizeof(float) * static_cast<uint64_t>(floats);
     return nullptr;
   }
 
   void run(void* const* data, void* workspace, void* /*stream*/) const {
     const Tensors a(problem, data);
-    Sequence s(a, static_cast<float*>(workspace));
+    Sequence s(a, problem, static_cast<float*>(workspace));
     for (int64_t b = 0; b < a.p.batch; ++b) {
       read(a, b, s);
 #pragma omp parallel num_threads(problem.threads)
@@ -55,17 +56,19 @@ struct NaiveBackward {
           write_dk_and_dv(a, s, b, row / a.key_rows(b), row % a.key_rows(b), sum, sum_v);
       }
       if (a.d_bias) add_dbias(a, s, b);
+      if (a.d_rel_bias || a.d_sinks) add_shared(a, s, b);
     }
     if (a.d_bias) write_dbias(a, s);
+    write_shared(a, s);
   }
 
  private:
   /// One sequence in float32: [num_heads, seq_len_q, ...] and [num_kv_heads, seq_len_kv, ...]; and
-  /// the sums of DBIAS over the sequences so far, dense.
+  /// the sums of DBIAS, DREL_BIAS and DSINKS over the sequences so far, dense.
   struct Sequence {
-    float *q, *d_o, *delta, *lse, *k, *v, *d_bias;
+    float *q, *d_o, *delta, *lse, *k, *v, *d_bias, *d_rel_bias, *d_sinks;
 
-    Sequence(const Tensors& a, float* memory) {
+    Sequence(const Tensors& a, const attest_problem& problem, float* memory) {
       const int64_t queries = a.p.num_heads * a.p.seq_len_q,
                     keys = a.p.num_kv_heads * a.p.seq_len_kv;
       q = memory;
@@ -75,6 +78,8 @@ struct NaiveBackward {
       k = lse + queries;
       v = k + keys * a.p.head_dim;
       d_bias = v + keys * a.p.head_dim_v;
+      d_rel_bias = d_bias + dense_dbias::elements(problem.tensor[ATTEST_DBIAS]);
+      d_sinks = d_rel_bias + dense_dbias::elements(problem.tensor[ATTEST_DREL_BIAS]);
     }
   };
   /// What a pair adds: p times a row of dO to dV, ds times K or Q to dQ or dK, and to DBIAS ds
@@ -208,6 +213,39 @@ struct NaiveBackward {
           for (int64_t j = begin; j < end; ++j)
             if (weigh(a, s, b, h, i, j, weights)) sum[a.token(j) % dim[3]] += weights.d_logit;
         }
+    }
+  }
+
+  /// Adds sequence b to DREL_BIAS and DSINKS. A thread has all of a head. A query that sees no key
+  /// has an lse of -inf, and no sink.
+  void add_shared(const Tensors& a, const Sequence& s, int64_t b) const {
+    const int64_t height = 2 * a.p.window_height - 1, width = 2 * a.p.window_width - 1;
+#pragma omp parallel for num_threads(problem.threads) schedule(static)
+    for (int64_t h = 0; h < a.p.num_heads; ++h) {
+      float *const of_offsets = s.d_rel_bias + h * height * width, &of_sink = s.d_sinks[h];
+      if (b == 0) of_sink = 0;
+      if (b == 0 && a.d_rel_bias) std::fill_n(of_offsets, height * width, 0.0f);
+      Weights weights{};
+      for (int64_t i = 0; i < a.length_q(b); ++i) {
+        const float lse = s.lse[query_row(a, h, i)];
+        if (a.d_sinks && lse != -std::numeric_limits<float>::infinity())
+          of_sink -= std::exp(a.sink(h) - lse) * s.delta[query_row(a, h, i)];
+        const auto [begin, end] = a.keys(b, i);
+        for (int64_t j = begin; a.d_rel_bias && j < end; ++j) {
+          if (!weigh(a, s, b, h, i, j, weights)) continue;
+          const auto [y, x] = a.grid.relative(i, j);
+          of_offsets[y * width + x] += weights.d_logit;
+        }
+      }
+    }
+  }
+
+  static void write_shared(const Tensors& a, const Sequence& s) {
+    const int64_t height = 2 * a.p.window_height - 1, width = 2 * a.p.window_width - 1;
+    for (int64_t h = 0; h < a.p.num_heads; ++h) {
+      for (int64_t n = 0; a.d_rel_bias && n < height * width; ++n)
+        a.d_rel_bias(h, n / width, n % width) = s.d_rel_bias[h * height * width + n];
+      if (a.d_sinks) a.d_sinks(h) = s.d_sinks[h];
     }
   }
 

@@ -238,14 +238,23 @@ enum {
 //   dq = softmax_scale * sum over keys of ds k
 //   dk = softmax_scale * sum over queries of ds q, dv = sum over queries of p do
 //   dbias = p (do.v - delta), summed over the dims along which BIAS is broadcast
+//   drel_bias = p (do.v - delta), summed over all sequences and all pairs with that offset
+//   dsinks = - sum over sequences and over queries that see a key of exp(sink - lse) delta
 //
 // c is 1, or 1 - tanh(softmax_scale q.k / softcap)^2. The sums run over the pairs that are seen; dk
 // and dv sum over all query heads of a key head. A query that sees no key has dq = 0, a key that no
 // query sees dk = dv = 0, a hidden pair adds 0 to dbias. So has a row that belongs to no position:
 // one beyond a length of SEQ_LENS. Packed rows all belong to a sequence; if it has no keys, or no
-// queries, their gradients are 0. Nothing hidden leaks, not even NaN. Paged problems, REL_BIAS,
-// top_k, 8 bits, f64, and DBIAS where all keys share the bias are not judged yet.
-#define ATTEST_WITH_DBIAS ATTEST_OWN_BIT(0)  // of ATTEST_SOFTMAX_BACKWARD
+// queries, their gradients are 0. Nothing hidden leaks, not even NaN. Paged problems (generation
+// has no gradients), top_k, 8 bits, f64, and DBIAS where all keys share the bias are not judged.
+enum {
+  ATTEST_DREL_BIAS = ATTEST_OWN,  // as REL_BIAS, written by ATTEST_SOFTMAX_BACKWARD
+  ATTEST_DSINKS                   // as SINKS, f32, likewise
+};
+// Of ATTEST_SOFTMAX_BACKWARD.
+#define ATTEST_WITH_DBIAS ATTEST_OWN_BIT(0)
+#define ATTEST_WITH_DREL_BIAS ATTEST_OWN_BIT(1)
+#define ATTEST_WITH_DSINKS ATTEST_OWN_BIT(2)
 enum { ATTEST_TOP_LEFT = 0, ATTEST_BOTTOM_RIGHT = 1 };
 // Of the keys that share the top_k-th largest logit, those count that come first, so that top_k
 // keys count in all; or all of them do.

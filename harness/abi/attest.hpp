@@ -398,6 +398,8 @@ class Softmax : public Sequences {
         d_k(problem, data, ATTEST_DK),
         d_v(problem, data, ATTEST_DV),
         d_bias(problem, data, ATTEST_DBIAS),
+        d_rel_bias(problem, data, ATTEST_DREL_BIAS),
+        d_sinks(problem, data, ATTEST_DSINKS),
         lse(problem, data, ATTEST_LSE),
         alibi_slopes(problem, data, ATTEST_ALIBI_SLOPES),
         sinks(problem, data, ATTEST_SINKS),
@@ -407,8 +409,8 @@ class Softmax : public Sequences {
         mask(problem, data, ATTEST_MASK),
         block_mask(problem, data, ATTEST_BLOCK_MASK) {}
 
-  const View<T> q, k, v, o, bias, rel_bias, d_o, d_q, d_k, d_v, d_bias;
-  const View<float> lse;
+  const View<T> q, k, v, o, bias, rel_bias, d_o, d_q, d_k, d_v, d_bias, d_rel_bias;
+  const View<float> d_sinks, lse;
   const View<const float> alibi_slopes, sinks, q_descale, k_descale, v_descale;
   const View<const uint8_t> mask, block_mask;
 

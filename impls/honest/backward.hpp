@@ -17,7 +17,7 @@ constexpr uint64_t kBackwardFeatures =
     ATTEST_WITH_BIAS | ATTEST_WITH_MASK | ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_GLOBAL |
     ATTEST_WITH_SEQ_LENS | ATTEST_WITH_VARLEN | ATTEST_WITH_PATCHES | ATTEST_WITH_ORDER |
     ATTEST_WITH_GRID | ATTEST_WITH_STRIDES | ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED |
-    ATTEST_WITH_DBIAS;
+    ATTEST_WITH_DBIAS | ATTEST_WITH_REL_BIAS | ATTEST_WITH_DREL_BIAS | ATTEST_WITH_DSINKS;
 
 /// What a kernel rounds to, by the stages of the gradients; and what it would declare.
 struct GradientArithmetic {
@@ -55,7 +55,7 @@ class BackwardKernel {
       : a_(problem, data),
         m_(method),
         of_bias_(problem.tensor[ATTEST_DBIAS]),
-        x_(a_.p, of_bias_, workspace) {}
+        x_(problem, workspace) {}
 
   static void query(const attest_problem& problem, const GradientMethod& method,
                     attest_support& support) {
@@ -67,33 +67,44 @@ class BackwardKernel {
     support.stage[ATTEST_SOFTMAX_BACKWARD_ACCUMULATOR].dtype = declares.accumulator;
     support.arithmetic = declares.ways;
     const int64_t longest = std::max(p.seq_len_kv, p.seq_len_q * (p.num_heads / p.num_kv_heads));
-    const attest_tensor& of_bias = problem.tensor[ATTEST_DBIAS];
     const auto chain = [&](int64_t tile) { return tile + (longest + tile - 1) / tile; };
     if (method.tile > 0 && chain(method.tile) < longest)
-      support.sum_chain = std::max(chain(method.tile), pairs_of_bias(p, of_bias));
-    support.workspace_bytes = Buffers(p, of_bias, nullptr).bytes;
+      support.sum_chain = std::max(chain(method.tile), pairs_of_bias(problem));
+    support.workspace_bytes = Buffers(problem, nullptr).bytes;
   }
 
   void run() {
     std::fill_n(x_.d_bias, dense_dbias::elements(of_bias_), 0.0f);
+    std::fill_n(x_.d_rel_bias, x_.d_sinks + a_.p.num_heads - x_.d_rel_bias, 0.0f);
     for (int64_t b = 0; b < a_.p.batch; ++b)
       for (int64_t kv_head = 0; kv_head < a_.p.num_kv_heads; ++kv_head) add_head(b, kv_head);
     dense_dbias::each(of_bias_, [&](int64_t n, int64_t b, int64_t h, int64_t i, int64_t j) {
       a_.d_bias(b, h, i, j) = x_.d_bias[n];
     });
+    const int64_t height = 2 * a_.p.window_height - 1, width = 2 * a_.p.window_width - 1;
+    for (int64_t h = 0; h < a_.p.num_heads; ++h) {
+      for (int64_t n = 0; a_.d_rel_bias && n < height * width; ++n)
+        a_.d_rel_bias(h, n / width, n % width) = x_.d_rel_bias[h * height * width + n];
+      if (a_.d_sinks) a_.d_sinks(h) = x_.d_sinks[h];
+    }
   }
 
  private:
   static constexpr float kHidden = -std::numeric_limits<float>::infinity();
 
-  /// How many pairs an element of DBIAS sums over; 0: there is no DBIAS.
-  static int64_t pairs_of_bias(const attest_softmax_params& p, const attest_tensor& of_bias) {
+  /// How many pairs an element of DBIAS, DREL_BIAS or DSINKS sums over; 0: there is none of them.
+  static int64_t pairs_of_bias(const attest_problem& problem) {
+    const auto& p = attest::params<attest_softmax_params>(problem);
+    const attest_tensor& of_bias = problem.tensor[ATTEST_DBIAS];
+    if (problem.tensor[ATTEST_DREL_BIAS].rank > 0 || problem.tensor[ATTEST_DSINKS].rank > 0)
+      return p.batch * p.num_heads * p.seq_len_q;
     if (of_bias.rank == 0) return 0;
     return p.batch * p.num_heads * p.seq_len_q / (of_bias.dim[0] * of_bias.dim[1] * of_bias.dim[2]);
   }
 
   struct Buffers {
-    Buffers(const attest_softmax_params& p, const attest_tensor& of_bias, void* memory) {
+    Buffers(const attest_problem& problem, void* memory) {
+      const auto& p = attest::params<attest_softmax_params>(problem);
       Arena arena(memory);
       k = arena.take(p.seq_len_kv * p.head_dim), v = arena.take(p.seq_len_kv * p.head_dim_v);
       dk = arena.take(p.seq_len_kv * p.head_dim), dv = arena.take(p.seq_len_kv * p.head_dim_v);
@@ -101,7 +112,10 @@ class BackwardKernel {
       dv_tile = arena.take(p.seq_len_kv * p.head_dim_v);
       q = arena.take(p.head_dim), d_o = arena.take(p.head_dim_v);
       dq = arena.take(p.head_dim), dq_tile = arena.take(p.head_dim);
-      d_bias = arena.take(dense_dbias::elements(of_bias));
+      d_bias = arena.take(dense_dbias::elements(problem.tensor[ATTEST_DBIAS]));
+      const int64_t offsets = dense_dbias::elements(problem.tensor[ATTEST_DREL_BIAS]);
+      d_rel_bias = arena.take(offsets + p.num_heads);
+      d_sinks = d_rel_bias + offsets;
       bytes = arena.bytes();
     }
     float *k, *v;              // [seq_len_kv, head_dim], [seq_len_kv, head_dim_v]
@@ -109,7 +123,7 @@ class BackwardKernel {
     float *dk_tile, *dv_tile;  // the same: of this one
     float *q, *d_o;            // [head_dim], [head_dim_v]: of one query
     float *dq, *dq_tile;       // [head_dim]
-    float* d_bias;             // dense: sums over the pairs before this one
+    float *d_bias, *d_rel_bias, *d_sinks;  // dense: sums over the pairs before this one
     size_t bytes;
   };
 
@@ -200,6 +214,7 @@ class BackwardKernel {
       return {a_.lse(batch, h, row), kept(delta, dtype)};
     }
     const double given = a_.lse(batch, h, row);  // near enough to scale the sums
+    if (given == static_cast<double>(kHidden)) return {given, 0};
     double total = 0, sum = 0;
     for (int64_t j = keys.begin; j < keys.end; ++j) {
       const float term = a_.pair_term(b, h, i, j);
@@ -227,6 +242,7 @@ class BackwardKernel {
     for (int64_t d = 0; d < p.head_dim_v; ++d) x_.d_o[d] = a_.d_o(batch, h, row, d);
     for (float* const sum : {x_.dq, x_.dq_tile}) std::fill_n(sum, p.head_dim, 0.0f);
     const Known known = this->known(b, h, i, keys);
+    if (a_.d_sinks && known.lse != static_cast<double>(kHidden)) add_to_sink(h, known);
     for (int64_t n = 0; n < keys.end - keys.begin; ++n) {
       const int64_t j = m_.reversed ? keys.end - 1 - n : keys.begin + n;
       add_pair(b, h, i, j, known);
@@ -236,23 +252,42 @@ class BackwardKernel {
     for (int64_t d = 0; d < p.head_dim; ++d) a_.d_q(batch, h, row, d) = p.softmax_scale * x_.dq[d];
   }
 
+  /// Adds a query that sees a key.
+  void add_to_sink(int64_t h, const Known& known) {
+    const GradientArithmetic& c = m_.computes;
+    const float d_logit = -weight_of(kept(a_.sink(h), c.score), known) * known.delta;
+    x_.d_sinks[h] = kept(x_.d_sinks[h] + kept(d_logit, c.product), c.accumulator);
+  }
+
+  /// p of a logit.
+  float weight_of(float logit, const Known& known) const {
+    float weight = static_cast<float>(static_cast<double>(logit) - known.lse);
+    Arithmetic of_exp = kFloat;
+    of_exp.exp_error = m_.computes.exp_error;
+    exponentials(&weight, 1, 0, of_exp);
+    keep(&weight, 1, m_.computes.probability);
+    return weight;
+  }
+
   void add_pair(int64_t b, int64_t h, int64_t i, int64_t j, const Known& known) {
     const attest_softmax_params& p = a_.p;
     const GradientArithmetic& c = m_.computes;
     const float *const k = x_.k + j * p.head_dim, *const v = x_.v + j * p.head_dim_v;
     const Logit logit = this->logit(dot(x_.q, k, p.head_dim), b, h, i, j);
     if (logit.value == kHidden) return;
-    float weight = static_cast<float>(double(logit.value) - known.lse);
-    Arithmetic of_exp = kFloat;
-    of_exp.exp_error = c.exp_error;
-    exponentials(&weight, 1, 0, of_exp);
-    keep(&weight, 1, c.probability);
+    float weight = weight_of(logit.value, known);
     const float gradient = kept(dot(x_.d_o, v, p.head_dim_v), c.score),
                 d_logit = weight * (gradient - known.delta),
                 ds = kept(d_logit * logit.slope, c.product);
     keep(&weight, 1, c.product);
     if (a_.d_bias) {
       float& sum = x_.d_bias[dense_dbias::place(of_bias_, b, h, a_.token(i), a_.token(j))];
+      sum = kept(sum + kept(d_logit, c.product), c.accumulator);
+    }
+    if (a_.d_rel_bias) {
+      const auto [y, x] = a_.grid.relative(i, j);
+      float& sum =
+          x_.d_rel_bias[(h * (2 * p.window_height - 1) + y) * (2 * p.window_width - 1) + x];
       sum = kept(sum + kept(d_logit, c.product), c.accumulator);
     }
     add(ds, k, p.head_dim, x_.dq_tile);

@@ -135,6 +135,8 @@ double worst_gradient(const Trial& trial) {
   };
   check(ATTEST_DQ, expected.dq), check(ATTEST_DK, expected.dk), check(ATTEST_DV, expected.dv);
   if (trial.tensor[ATTEST_DBIAS]) check(ATTEST_DBIAS, expected.dbias);
+  if (trial.tensor[ATTEST_DREL_BIAS]) check(ATTEST_DREL_BIAS, expected.drel_bias);
+  if (trial.tensor[ATTEST_DSINKS]) check(ATTEST_DSINKS, expected.dsinks);
   return worst;
 }
 
@@ -250,26 +252,29 @@ TEST_P(GradientBugs, AreFarFromTheDefinition) {
 
 INSTANTIATE_TEST_SUITE_P(
     Planted, GradientBugs,
-    ::testing::Values(GradientBug{"backward_delta_forgotten", 0},
-                      GradientBug{"backward_lse_of_next_row", 0},
-                      GradientBug{"backward_gqa_tiled", ATTEST_WITH_GQA},
-                      GradientBug{"backward_bias_of_next_key", ATTEST_WITH_BIAS},
-                      GradientBug{"backward_hidden_leaks", ATTEST_WITH_MASK},
-                      GradientBug{"backward_cap_slope_forgotten", ATTEST_WITH_SOFTCAP},
-                      GradientBug{"backward_slope_of_next_head", ATTEST_WITH_ALIBI},
-                      GradientBug{"backward_sink_divided_out", ATTEST_WITH_SINKS},
-                      GradientBug{"backward_blocks_of_next_key", ATTEST_WITH_BLOCK_MASK},
-                      GradientBug{"backward_global_queries_lost",
-                                  ATTEST_WITH_CAUSAL | ATTEST_WITH_GLOBAL},
-                      GradientBug{"backward_length_ignored", ATTEST_WITH_SEQ_LENS},
-                      GradientBug{"backward_borrowed_keys_lost", ATTEST_WITH_PATCHES},
-                      GradientBug{"backward_last_block_of_next_sequence", ATTEST_WITH_VARLEN},
-                      GradientBug{"backward_last_sequence_lost", ATTEST_WITH_VARLEN},
-                      GradientBug{"backward_lse_at_padded_row", ATTEST_WITH_VARLEN},
-                      GradientBug{"backward_order_forgotten_in_dk", ATTEST_WITH_ORDER},
-                      GradientBug{"backward_order_forgotten_in_delta", ATTEST_WITH_ORDER},
-                      GradientBug{"backward_seam_seen", ATTEST_WITH_GRID},
-                      GradientBug{"backward_window_unshifted_in_dv", ATTEST_WITH_GRID}),
+    ::testing::Values(
+        GradientBug{"backward_delta_forgotten", 0}, GradientBug{"backward_lse_of_next_row", 0},
+        GradientBug{"backward_gqa_tiled", ATTEST_WITH_GQA},
+        GradientBug{"backward_bias_of_next_key", ATTEST_WITH_BIAS},
+        GradientBug{"backward_hidden_leaks", ATTEST_WITH_MASK},
+        GradientBug{"backward_cap_slope_forgotten", ATTEST_WITH_SOFTCAP},
+        GradientBug{"backward_slope_of_next_head", ATTEST_WITH_ALIBI},
+        GradientBug{"backward_sink_divided_out", ATTEST_WITH_SINKS},
+        GradientBug{"backward_blocks_of_next_key", ATTEST_WITH_BLOCK_MASK},
+        GradientBug{"backward_global_queries_lost", ATTEST_WITH_CAUSAL | ATTEST_WITH_GLOBAL},
+        GradientBug{"backward_length_ignored", ATTEST_WITH_SEQ_LENS},
+        GradientBug{"backward_borrowed_keys_lost", ATTEST_WITH_PATCHES},
+        GradientBug{"backward_last_block_of_next_sequence", ATTEST_WITH_VARLEN},
+        GradientBug{"backward_last_sequence_lost", ATTEST_WITH_VARLEN},
+        GradientBug{"backward_lse_at_padded_row", ATTEST_WITH_VARLEN},
+        GradientBug{"backward_order_forgotten_in_dk", ATTEST_WITH_ORDER},
+        GradientBug{"backward_order_forgotten_in_delta", ATTEST_WITH_ORDER},
+        GradientBug{"backward_seam_seen", ATTEST_WITH_GRID},
+        GradientBug{"backward_window_unshifted_in_dv", ATTEST_WITH_GRID},
+        GradientBug{"backward_rel_bias_transposed", ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS},
+        GradientBug{"backward_drel_bias_transposed",
+                    ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS | ATTEST_WITH_DREL_BIAS},
+        GradientBug{"backward_dsinks_of_weights", ATTEST_WITH_SINKS | ATTEST_WITH_DSINKS}),
     [](const auto& instance) { return std::string(instance.param.name); });
 
 /// Two heads, causal where asked, random inputs: what every mutant is tried on.

@@ -1,6 +1,7 @@
 // Random problems: every feature alone and with the others that it goes with.
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 #include <numeric>
 
@@ -286,9 +287,16 @@ class Maker {
                {or_one(p.batch), or_one(p.num_heads), (p.seq_len_q + p.block_q - 1) / p.block_q,
                 (p.seq_len_kv + p.block_kv - 1) / p.block_kv});
     }
-    if ((t.features & ATTEST_WITH_GRID) && with(ATTEST_WITH_REL_BIAS, 60))
-      t.tensor[ATTEST_REL_BIAS] =
-          make(dtype(), {p.num_heads, 2 * p.window_height - 1, 2 * p.window_width - 1});
+    const bool gradients = t.problem().operation == ATTEST_SOFTMAX_BACKWARD;
+    if ((t.features & ATTEST_WITH_GRID) && with(ATTEST_WITH_REL_BIAS, 60)) {
+      const std::vector<int64_t> of_offsets{p.num_heads, 2 * p.window_height - 1,
+                                            2 * p.window_width - 1};
+      t.tensor[ATTEST_REL_BIAS] = make(dtype(), of_offsets);
+      if (gradients && with(ATTEST_WITH_DREL_BIAS, 60))
+        t.tensor[ATTEST_DREL_BIAS] = make(dtype(), of_offsets);
+    }
+    if (gradients && t.tensor[ATTEST_SINKS] && with(ATTEST_WITH_DSINKS, 60))
+      t.tensor[ATTEST_DSINKS] = make_tensor(ATTEST_F32, {p.num_heads});
   }
 
   void fill() {
@@ -304,7 +312,9 @@ class Maker {
     for (const int role : {ATTEST_MASK, ATTEST_BLOCK_MASK})
       if (Tensor& mask = t.tensor[role])
         mask.each([&](const auto& index) { mask.set(index, chance(70)); });
-    for (const int role : {ATTEST_O, ATTEST_LSE, ATTEST_DQ, ATTEST_DK, ATTEST_DV, ATTEST_DBIAS})
+    for (const int role :
+         std::initializer_list<int>{ATTEST_O, ATTEST_LSE, ATTEST_DQ, ATTEST_DK, ATTEST_DV,
+                                    ATTEST_DBIAS, ATTEST_DREL_BIAS, ATTEST_DSINKS})
       if (Tensor& x = t.tensor[role])
         x.each([&](const auto& index) { x.set(index, std::nan("")); });
   }

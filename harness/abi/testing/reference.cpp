@@ -401,6 +401,14 @@ Gradients differentiate(const Trial& trial) {
     const auto elements = size_t(of_bias[0] * of_bias[1] * of_bias[2] * of_bias[3]);
     made.dbias.value.resize(elements), made.dbias.magnitude.resize(elements);
   }
+  const Tensor &drel_bias = trial.tensor[ATTEST_DREL_BIAS], &dsinks = trial.tensor[ATTEST_DSINKS];
+  const int64_t height = 2 * p.window_height - 1, width = 2 * p.window_width - 1;
+  if (drel_bias)
+    made.drel_bias.value.resize(size_t(p.num_heads * height * width)),
+        made.drel_bias.magnitude.resize(size_t(p.num_heads * height * width));
+  if (dsinks)
+    made.dsinks.value.resize(size_t(p.num_heads)),
+        made.dsinks.magnitude.resize(size_t(p.num_heads));
   const auto scale = double(p.softmax_scale);
   for (int64_t n = 0; n < p.batch * p.num_heads * p.seq_len_q; ++n) {
     const int64_t b = n / (p.num_heads * p.seq_len_q), h = n / p.seq_len_q % p.num_heads,
@@ -410,8 +418,10 @@ Gradients differentiate(const Trial& trial) {
     const int64_t row = (of_query.batch * p.num_heads + h) * q.spec.dim[2] + of_query.row;
     const Index query{of_query.batch, h, of_query.row, 0};
     const Product delta = product(d_o, query, o, query);
+    bool sees_any = false;
     for (int64_t j = 0; j < length_kv(trial, b); ++j) {
       if (!visible(trial, b, h, i, j)) continue;
+      sees_any = true;
       const Cell of_key = key_cell(trial, b, j);
       const Index key{of_key.batch, kv_head, of_key.row, 0};
       const int64_t key_row =
@@ -434,10 +444,24 @@ Gradients differentiate(const Trial& trial) {
             place(3, j));
         made.dbias.value[at] += unscaled, made.dbias.magnitude[at] += largest;
       }
+      if (drel_bias) {
+        const Rolled at = rolled(p, i), other = rolled(p, j);
+        const int64_t dy = at.y % p.window_height - other.y % p.window_height,
+                      dx = at.x % p.window_width - other.x % p.window_width;
+        const auto to =
+            size_t((h * height + dy + p.window_height - 1) * width + dx + p.window_width - 1);
+        made.drel_bias.value[to] += unscaled, made.drel_bias.magnitude[to] += largest;
+      }
       add_row(made.dq, row, ds, magnitude, k, key);
       add_row(made.dk, key_row, ds, magnitude, q, query);
       add_row(made.dv, key_row, weight, weight, d_o, query);
     }
+    if (!dsinks || !sees_any) continue;
+    const double sink = trial.tensor[ATTEST_SINKS].at({h}),
+                 weight = std::exp(sink - lse.at({of_query.batch, h, of_query.row}));
+    made.largest = std::max(made.largest, std::fabs(sink));
+    made.dsinks.value[size_t(h)] -= weight * delta.sum;
+    made.dsinks.magnitude[size_t(h)] += weight * delta.magnitude;
   }
   return made;
 }

@@ -108,8 +108,8 @@ struct Gradient {
   std::vector<double> value, magnitude;
 };
 struct Gradients {
-  Gradient dq, dk, dv, dbias;  // dbias: empty without DBIAS
-  double largest = 0;          // of |logit| and |lse|
+  Gradient dq, dk, dv, dbias, drel_bias, dsinks;  // empty where the trial has none
+  double largest = 0;                             // of |logit| and |lse|
 };
 /// Of the sum of dO * O, from O and LSE as the trial has them.
 Gradients differentiate(const Trial& trial);

@@ -50,7 +50,20 @@ TEST(BackwardSigma, HonestKernelsPass) {
        .head_dim = 16,
        .softmax_scale = 0.7f,
        .softcap = 1.3f},
-      {.num_heads = 2, .seq_len_q = 24, .seq_len_kv = 50, .slopes = {1, 2}}};
+      {.num_heads = 2, .seq_len_q = 24, .seq_len_kv = 50, .slopes = {1, 2}},
+      {.batch = 2, .num_heads = 2, .seq_len_q = 20, .head_dim = 8, .sinks = true, .dsinks = true},
+      {.batch = 2,
+       .num_heads = 2,
+       .seq_len_q = 24,
+       .head_dim = 8,
+       .grid_height = 4,
+       .grid_width = 6,
+       .window_height = 4,
+       .window_width = 3,
+       .shift_y = 1,
+       .shift_bias = -1.3f,
+       .rel_bias = true,
+       .drel_bias = true}};
   const BackwardArithmetic declared[] = {
       {},
       {.product = kHalf},

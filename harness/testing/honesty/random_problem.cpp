@@ -342,6 +342,7 @@ class BackwardMaker : Maker {
     cut_grid(p, [&p] { return flops(p); });
     for (const int32_t role : {int32_t(ATTEST_BIAS), int32_t(ATTEST_MASK), int32_t(ATTEST_SINKS)})
       if (d_.chance(20)) note(problem, role);
+    if (d_.chance(60)) note(problem, ATTEST_REL_BIAS);
     if (d_.chance(15)) set_blocks(problem);
     return finish(problem);
   }
@@ -356,6 +357,14 @@ class BackwardMaker : Maker {
       problem.tensor[ATTEST_DBIAS] = dense_tensor(d_.any(dtypes_), ATTEST_WRITE, dims(bias));
       finish_problem(problem);
     }
+    for (const auto& [gradient, of] :
+         {std::pair(int32_t(ATTEST_DREL_BIAS), ATTEST_REL_BIAS), {ATTEST_DSINKS, ATTEST_SINKS}})
+      if (problem.has(of) && d_.chance(60)) {
+        const DType dtype = gradient == ATTEST_DSINKS ? ATTEST_F32 : d_.any(dtypes_);
+        problem.tensor[size_t(gradient)] =
+            dense_tensor(dtype, ATTEST_WRITE, dims(problem.tensor[size_t(of)]));
+        finish_problem(problem);
+      }
     return problem;
   }
 };

@@ -57,6 +57,7 @@ enum class Bug {
   kOrderForgottenInDelta,
   kSeamSeen,
   kWindowUnshiftedInDv,
+  kRelBiasTransposed,
   kExpOfParts,
   kDsCut,
   kSmallRowsLost,
@@ -74,6 +75,12 @@ enum class Bug {
   kBiasGradientOfPositions,
   kBiasGradientF16,
   kBiasGradientUnwritten,
+  kRelBiasGradientOfLastSequence,
+  kRelBiasGradientOfLastWindow,
+  kRelBiasGradientTransposed,
+  kSinkGradientPositive,
+  kSinkGradientOfWeights,
+  kSinkGradientOfLastSequence,
   kCount
 };
 
@@ -128,6 +135,7 @@ constexpr Description kDescriptions[] = {
     {"backward_order_forgotten_in_delta", "delta is that of the row where no order moves it"},
     {"backward_seam_seen", "shift_bias is left out where the windows' edges were rolled"},
     {"backward_window_unshifted_in_dv", "dv is written to the tokens of windows without a shift"},
+    {"backward_rel_bias_transposed", "rel_bias is that of the key minus the query"},
     {"backward_exp_of_parts", "p is exp(logit) times exp(-lse)"},
     {"backward_ds_cut", "ds beyond 12 is cut to it"},
     {"backward_small_rows_lost", "rows of dO that are below 1e-4 count as 0"},
@@ -145,6 +153,12 @@ constexpr Description kDescriptions[] = {
     {"backward_dbias_of_positions", "dbias on a grid counts positions, not tokens"},
     {"backward_dbias_f16", "sums dbias in f16, undeclared"},
     {"backward_dbias_unwritten", "dbias is not written where no pair is seen"},
+    {"backward_drel_bias_of_last_sequence", "drel_bias is that of the last sequence, not a sum"},
+    {"backward_drel_bias_of_last_window", "drel_bias is that of the last window, not a sum"},
+    {"backward_drel_bias_transposed", "drel_bias has the offset of the key minus the query"},
+    {"backward_dsinks_positive", "dsinks has the wrong sign"},
+    {"backward_dsinks_of_weights", "dsinks is the sum of the sink's weights, without delta"},
+    {"backward_dsinks_of_last_sequence", "dsinks is that of the last sequence, not a sum"},
 };
 constexpr size_t kBugs = sizeof kDescriptions / sizeof *kDescriptions;
 static_assert(kBugs == static_cast<size_t>(Bug::kCount));
@@ -164,6 +178,8 @@ class Gradients {
         dk_(memory),
         dv_(memory + a_.p.num_kv_heads * a_.p.seq_len_kv * a_.p.head_dim),
         dbias_(dv_ + a_.p.num_kv_heads * a_.p.seq_len_kv * a_.p.head_dim_v),
+        drel_bias_(dbias_ + dense_dbias::elements(problem.tensor[ATTEST_DBIAS])),
+        dsinks_(drel_bias_ + dense_dbias::elements(problem.tensor[ATTEST_DREL_BIAS])),
         of_bias_(problem.tensor[ATTEST_DBIAS]),
         packed_queries_(packed(problem, ATTEST_CU_SEQLENS_Q, ATTEST_LSE)),
         packed_keys_(packed(problem, ATTEST_CU_SEQLENS_KV, ATTEST_K)) {}
@@ -171,6 +187,7 @@ class Gradients {
   void run() const {
     const int64_t of_bias = dense_dbias::elements(of_bias_);
     std::fill_n(dbias_, of_bias, is(Bug::kBiasGradientUnwritten) ? kUnwritten : 0);
+    std::fill_n(drel_bias_, dsinks_ + a_.p.num_heads - drel_bias_, 0.0f);
     for (int64_t b = 0; b < a_.p.batch; ++b)
 #pragma omp parallel for num_threads(of_bias > 0 ? 1 : threads_) schedule(static)
       for (int64_t kv_head = 0; kv_head < a_.p.num_kv_heads; ++kv_head) add_head(b, kv_head);
@@ -178,6 +195,11 @@ class Gradients {
       if (!is(Bug::kBiasGradientUnwritten) || !std::isnan(dbias_[n]))
         a_.d_bias(b, h, i, j) = dbias_[n];
     });
+    for (int64_t h = 0; h < a_.p.num_heads; ++h) {
+      for (int64_t n = 0; a_.d_rel_bias && n < offsets(); ++n)
+        a_.d_rel_bias(h, n / across(), n % across()) = drel_bias_[h * offsets() + n];
+      if (a_.d_sinks) a_.d_sinks(h) = is(Bug::kSinkGradientPositive) ? -dsinks_[h] : dsinks_[h];
+    }
   }
 
  private:
@@ -268,6 +290,11 @@ class Gradients {
                        std::min(j + 1, a_.p.seq_len_kv - 1) / a_.p.block_kv))
       return kHidden;
     float logit = a_.logit(dot, b, h, i, j);
+    if (is(Bug::kRelBiasTransposed) && a_.rel_bias && logit != kHidden) {
+      const auto at = a_.grid.relative(i, j), other = a_.grid.relative(j, i);
+      logit += static_cast<float>(a_.rel_bias(h, other.first, other.second)) -
+               static_cast<float>(a_.rel_bias(h, at.first, at.second));
+    }
     if (is(Bug::kSeamSeen) && a_.grid && a_.grid.rolled_together(i, j)) logit -= a_.p.shift_bias;
     if (is(Bug::kLogitsCut) && logit != kHidden) logit = std::max(logit, kLow);
     if (is(Bug::kBiasOfNextKey) && a_.bias && logit != kHidden)
@@ -320,6 +347,23 @@ class Gradients {
     if (is(Bug::kBiasGradientF16)) sum = mutants::rounded(sum, 11);
   }
 
+  int64_t across() const { return 2 * a_.p.window_width - 1; }
+  int64_t offsets() const { return (2 * a_.p.window_height - 1) * across(); }
+
+  void add_to_rel_bias(int64_t b, int64_t h, int64_t i, int64_t j, float d_logit) const {
+    if ((is(Bug::kRelBiasGradientOfLastSequence) && b + 1 < a_.p.batch) ||
+        (is(Bug::kRelBiasGradientOfLastWindow) && i + a_.grid.window_size() < a_.p.seq_len_q))
+      return;
+    if (is(Bug::kRelBiasGradientTransposed)) std::swap(i, j);
+    const auto [y, x] = a_.grid.relative(i, j);
+    drel_bias_[h * offsets() + y * across() + x] += d_logit;
+  }
+  /// Adds a query that sees a key.
+  void add_to_sink(int64_t b, int64_t h, float lse, float delta) const {
+    if (is(Bug::kSinkGradientOfLastSequence) && b + 1 < a_.p.batch) return;
+    dsinks_[h] -= std::exp(a_.sink(h) - lse) * (is(Bug::kSinkGradientOfWeights) ? 1 : delta);
+  }
+
   /// Whether the row's pairs are left out.
   bool loses_row(int64_t b, int64_t h, int64_t i) const {
     if (is(Bug::kLowRowsLost) && lse(b, h, i) < kLow) return true;
@@ -346,6 +390,7 @@ class Gradients {
     float lse = this->lse(b, h, is(Bug::kLseOfNextRow) ? (i + 1) % a_.rows(b) : i);
     if (is(Bug::kSinkDividedOut) && a_.sinks && lse != kHidden)
       lse = std::log(std::exp(lse) - std::exp(a_.sink(h)));
+    if (a_.d_sinks && lse != kHidden) add_to_sink(b, h, lse, of_row);
     std::vector<float> dq(static_cast<size_t>(p.head_dim), 0.0f);
     const bool is_tail = is(Bug::kQueryTail) && i >= p.seq_len_q / kTile * kTile;
     const int64_t keys = loses_row(b, h, i) ? 0 : a_.key_rows(b);
@@ -368,6 +413,8 @@ class Gradients {
           logit == kHidden ? 0 * gradient : edited(slope_of(dot) * weight * (gradient - of_row));
       if (a_.d_bias && logit != kHidden)
         add_to_bias(b, h, i, j, weight, gradient, of_row, slope_of(dot));
+      if (a_.d_rel_bias && logit != kHidden)
+        add_to_rel_bias(b, h, i, j, weight * (gradient - of_row));
       if (is(Bug::kProductF16))
         weight = mutants::rounded(weight, 11), ds = mutants::rounded(ds, 11);
       if (is(Bug::kDvUnnormalised)) weight = std::exp(seen);
@@ -424,6 +471,7 @@ class Gradients {
   const int threads_;
   float *dk_, *dv_;  // [num_kv_heads, seq_len_kv, head_dim], [num_kv_heads, seq_len_kv, head_dim_v]
   float* dbias_;     // as DBIAS, dense
+  float *drel_bias_, *dsinks_;  // likewise
   const attest_tensor& of_bias_;
   const int64_t packed_queries_, packed_keys_;  // rows; 0: not packed
 };
@@ -441,13 +489,15 @@ struct Backward {
                   ATTEST_WITH_SOFTCAP | ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS |
                   ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_GLOBAL | ATTEST_WITH_SEQ_LENS |
                   ATTEST_WITH_VARLEN | ATTEST_WITH_PATCHES | ATTEST_WITH_ORDER | ATTEST_WITH_GRID |
-                  ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED | ATTEST_WITH_DBIAS};
+                  ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED | ATTEST_WITH_DBIAS |
+                  ATTEST_WITH_REL_BIAS | ATTEST_WITH_DREL_BIAS | ATTEST_WITH_DSINKS};
   const attest_problem& problem;
 
   static const char* query(const attest_problem& problem, attest_support& support) {
     const auto& p = attest::params<attest_softmax_params>(problem);
     const int64_t floats = p.num_kv_heads * p.seq_len_kv * (p.head_dim + p.head_dim_v) +
-                           dense_dbias::elements(problem.tensor[ATTEST_DBIAS]);
+                           dense_dbias::elements(problem.tensor[ATTEST_DBIAS]) +
+                           dense_dbias::elements(problem.tensor[ATTEST_DREL_BIAS]) + p.num_heads;
     support.workspace_bytes = sizeof(float) * static_cast<uint64_t>(floats);
     return nullptr;
   }

@@ -266,6 +266,11 @@ struct Gradient {
     }
   }
 
+  /// A tensor of one dim.
+  void meet_each(const Tensor& got, Worst& worst) const {
+    for (size_t n = 0; n < value.size(); ++n) meet(got, {static_cast<int64_t>(n)}, n, 1, worst);
+  }
+
  private:
   void meet(const Tensor& got, std::initializer_list<int64_t> index, size_t n, double scale,
             Worst& worst) const {
@@ -276,9 +281,10 @@ struct Gradient {
   }
 };
 
-/// Adds the pairs of one query to the gradients of its keys and of the bias, and meets that of the
-/// query.
-void judge_query(const Row& at, Gradient& dk, Gradient& dv, Gradient& dbias, Worst& worst) {
+/// Adds the pairs of one query to the gradients of its keys, of the bias and of the sinks, and
+/// meets that of the query.
+void judge_query(const Row& at, Gradient& dk, Gradient& dv, Gradient& dbias, Gradient& dsinks,
+                 Worst& worst) {
   const Trial& t = at.t;
   const attest_softmax_params& p = t.softmax();
   const Tensor &q = t.tensor.at(ATTEST_Q), &k = t.tensor.at(ATTEST_K), &v = t.tensor.at(ATTEST_V),
@@ -289,6 +295,12 @@ void judge_query(const Row& at, Gradient& dk, Gradient& dv, Gradient& dbias, Wor
   for (int64_t c = 0; c < p.head_dim_v; ++c) {
     const double term = d_o({batch, at.h, row, c}) * o({batch, at.h, row, c});
     delta += term, delta_size += std::abs(term);
+  }
+  if (const Tensor* sinks = t.find(ATTEST_SINKS); sinks != nullptr && lse != -kInfinity) {
+    const double sink = (*sinks)({at.h}), weight = std::exp(sink - lse);
+    dsinks.add(at.h, 0, -weight * delta,
+               weight * (1.5e-7 * (6 + std::abs(sink) + std::abs(lse)) * std::abs(delta) +
+                         4e-7 * delta_size));
   }
   Gradient dq(1, p.head_dim);
   for (int64_t j = 0; at.i < at.s.q && j < at.s.kv; ++j) {
@@ -332,17 +344,20 @@ double judge_backward(Trial& t) {
   const Tensor* const got = t.find(ATTEST_DBIAS);
   Gradient dbias(got == nullptr ? 0 : got->spec.dim[0] * got->spec.dim[1] * got->spec.dim[2],
                  p.seq_len_kv);
+  Gradient dsinks(p.num_heads, 1);
   for (int64_t n = 0; n < p.batch * p.num_kv_heads; ++n) {
     const int64_t b = n / p.num_kv_heads, kv_head = n % p.num_kv_heads;
     const Sequence s = sequence(t, b);
     Gradient dk(s.rows_kv, p.head_dim), dv(s.rows_kv, p.head_dim_v);
     for (int64_t h = kv_head * group; h < (kv_head + 1) * group; ++h)
-      for (int64_t i = 0; i < s.rows_q; ++i) judge_query({t, b, h, i, s}, dk, dv, dbias, worst);
+      for (int64_t i = 0; i < s.rows_q; ++i)
+        judge_query({t, b, h, i, s}, dk, dv, dbias, dsinks, worst);
     dk.meet(t.tensor.at(ATTEST_DK), s.batch_kv, kv_head, s.first_kv,
             static_cast<double>(p.softmax_scale), worst);
     dv.meet(t.tensor.at(ATTEST_DV), s.batch_kv, kv_head, s.first_kv, 1, worst);
   }
   if (got != nullptr) dbias.meet(*got, worst);
+  if (const Tensor* of_sinks = t.find(ATTEST_DSINKS)) dsinks.meet_each(*of_sinks, worst);
   return worst.ratio;
 }
 

@@ -123,7 +123,8 @@ struct Outcome {
 
 inline bool is_output(const Trial& trial, int role) {
   if (trial.operation == ATTEST_SOFTMAX_BACKWARD)
-    return role == ATTEST_DQ || role == ATTEST_DK || role == ATTEST_DV || role == ATTEST_DBIAS;
+    return role == ATTEST_DQ || role == ATTEST_DK || role == ATTEST_DV || role == ATTEST_DBIAS ||
+           role == ATTEST_DSINKS;
   return role == ATTEST_O || role == ATTEST_LSE;
 }
 

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <span>
 
 #include "core/operations/mistake.hpp"
@@ -38,17 +37,13 @@ constexpr Role kBackwardRoles[] = {
     {ATTEST_SEQ_LENS_Q, "seq_lens_q", ATTEST_READ, false, ATTEST_I32},
     {ATTEST_SEQ_LENS_KV, "seq_lens_kv", ATTEST_READ, false, ATTEST_I32},
     {ATTEST_ORDER, "order", ATTEST_READ, false, ATTEST_I32},
-    {ATTEST_DBIAS, "dbias", ATTEST_WRITE, false, ATTEST_NONE},  // after BIAS, whose dims it has
-    // attest.h has all that follow, too; check() refuses them.
-    {ATTEST_PAGE_TABLE, "page_table", ATTEST_READ, false, ATTEST_I32},
     {ATTEST_REL_BIAS, "rel_bias", ATTEST_READ, false, ATTEST_NONE},
+    {ATTEST_DBIAS, "dbias", ATTEST_WRITE, false, ATTEST_NONE},  // after BIAS, whose dims it has
+    {ATTEST_DREL_BIAS, "drel_bias", ATTEST_WRITE, false, ATTEST_NONE},
+    {ATTEST_DSINKS, "dsinks", ATTEST_WRITE, false, ATTEST_F32},
+    // attest.h has this, too; check() refuses it.
+    {ATTEST_PAGE_TABLE, "page_table", ATTEST_READ, false, ATTEST_I32},
 };
-
-/// The roles that check() refuses.
-std::span<const Role> not_judged_roles() {
-  const auto* first = std::ranges::find(kBackwardRoles, ATTEST_PAGE_TABLE, &Role::index);
-  return {first, std::end(kBackwardRoles)};
-}
 
 /// The role of softmax whose dims a tensor has.
 int32_t shape_of(int32_t role) {
@@ -58,6 +53,8 @@ int32_t shape_of(int32_t role) {
     case ATTEST_DK: return ATTEST_K;
     case ATTEST_DV: return ATTEST_V;
     case ATTEST_DBIAS: return ATTEST_BIAS;
+    case ATTEST_DREL_BIAS: return ATTEST_REL_BIAS;
+    case ATTEST_DSINKS: return ATTEST_SINKS;
     default: return role;
   }
 }
@@ -65,6 +62,13 @@ int32_t shape_of(int32_t role) {
 void refuse_if(bool asked, std::string_view field) {
   if (asked)
     throw Error(fmt::format("{}: softmax_backward with it is not judged yet; leave it out", field));
+}
+
+void check_shared_gradients(const Problem& problem) {
+  if (problem.has(ATTEST_DREL_BIAS) && !problem.has(ATTEST_REL_BIAS))
+    throw Error("drel_bias: the problem has no rel_bias; add one");
+  if (problem.has(ATTEST_DSINKS) && !problem.has(ATTEST_SINKS))
+    throw Error("dsinks: the problem has no sinks; add some");
 }
 
 void check_bias_gradient(const Problem& problem) {
@@ -97,19 +101,24 @@ class SoftmaxBackwardOperation final : public Operation {
     return role != ATTEST_DBIAS && softmax_operation().may_broadcast(shape_of(role), axis);
   }
   std::string dim_name(int32_t role, int axis) const override {
+    if (role == ATTEST_DSINKS || role == ATTEST_DREL_BIAS)
+      return axis == 0 ? "query head" : axis == 1 ? "dy" : "dx";
     const bool of_keys = role == ATTEST_DK || role == ATTEST_DV;
     return of_keys && axis == 1 ? "key head" : of_keys && axis == 2 ? "key" : attention_dim(axis);
   }
 
   void check(const Problem& problem) const override {
     const auto& p = problem.as<BackwardParams>();
-    for (const Role& role : not_judged_roles()) refuse_if(problem.has(role.index), role.name);
-    refuse_if(p.page_size != 0, "page_size");
+    if (p.page_size != 0 || problem.has(ATTEST_PAGE_TABLE))
+      throw Error(
+          "page_size: gradients of paged K and V are not judged, since pages hold the keys of "
+          "generation, which computes no gradients; leave page_size and page_table out");
     refuse_if(p.top_k != 0, "top_k");
     refuse_if(p.descale_block_q != 0, "descale_block_q");
     refuse_if(p.descale_block_kv != 0, "descale_block_kv");
     softmax_operation().check(problem);
     check_bias_gradient(problem);
+    check_shared_gradients(problem);
     for (const Role& role : roles())
       if (problem.tensor[size_t(role.index)].dtype == ATTEST_F64)
         throw Error(fmt::format(
@@ -119,10 +128,12 @@ class SoftmaxBackwardOperation final : public Operation {
   // LSE is an input, which needs no bit.
   uint64_t features(const Problem& problem) const override {
     return (softmax_operation().features(problem) & ~uint64_t{ATTEST_WITH_LSE}) |
-           (problem.has(ATTEST_DBIAS) ? uint64_t{ATTEST_WITH_DBIAS} : 0);
+           (problem.has(ATTEST_DBIAS) ? uint64_t{ATTEST_WITH_DBIAS} : 0) |
+           (problem.has(ATTEST_DREL_BIAS) ? uint64_t{ATTEST_WITH_DREL_BIAS} : 0) |
+           (problem.has(ATTEST_DSINKS) ? uint64_t{ATTEST_WITH_DSINKS} : 0);
   }
   std::string_view own_feature(int n) const override {
-    return n == 0 ? "DBIAS" : std::string_view();
+    return n == 0 ? "DBIAS" : n == 1 ? "DREL_BIAS" : n == 2 ? "DSINKS" : std::string_view();
   }
 
   // Five products where the forward pass has two: scores, do.v, and the three gradients.

@@ -34,7 +34,7 @@ Problem forward_problem(const Problem& problem);
 /// - "wild": one element of dO is NaN, and one of Q.
 /// - "hidden": keys that no query sees are NaN, and so are queries that see no key. A problem has
 ///   this fill if it has a band, a mask, a bias or lengths, which may hide some. A bias has the
-///   finite numbers of write_finite_biases(), but not beside ALiBi.
+///   finite numbers of write_finite_biases(), but not beside ALiBi, rel_bias or shift_bias.
 /// - "codebook" and "codebook_peaked": keys and queries repeat, as in softmax, and O has a closed
 ///   form. Where it would take long to compute O of other inputs, a problem has these two alone.
 ///

@@ -61,6 +61,9 @@ class BackwardEmulator {
       }
     }
     if (number < row_count(problem_.tensor[ATTEST_DBIAS], 3)) bias_row(number, sink);
+    if (problem_.has(ATTEST_DREL_BIAS) && number < row_count(problem_.tensor[ATTEST_DREL_BIAS], 2))
+      rel_bias_row(number, sink);
+    if (problem_.has(ATTEST_DSINKS) && number < p_.num_heads) sink_element(number, sink);
   }
 
  private:
@@ -158,12 +161,15 @@ class BackwardEmulator {
     return dot(rows_.d_o(at), o.data(), p_.head_dim_v);
   }
 
+  double probability(double logit, double lse) const {
+    return kept(std::exp(narrowed(logit - lse, a_.probability)) *
+                    (1 + (backwards_ ? -a_.exp_error : a_.exp_error)),
+                a_.probability);
+  }
   Weights weights(Query at, int64_t j, double term) {
     const Known known = this->known(at);
     const Logit logit = this->logit(at, j, term);
-    const double p = kept(std::exp(narrowed(logit.value - known.lse, a_.probability)) *
-                              (1 + (backwards_ ? -a_.exp_error : a_.exp_error)),
-                          a_.probability);
+    const double p = probability(logit.value, known.lse);
     const double gradient = kept(dot(rows_.d_o(at), rows_.v(j), p_.head_dim_v), a_.score);
     const double d_logit = narrowed(p * narrowed(gradient - known.delta, a_.score), a_.score),
                  ds = p_.softcap > 0 ? narrowed(d_logit * logit.slope, a_.score) : d_logit;
@@ -262,6 +268,50 @@ class BackwardEmulator {
     for (std::vector<Addend>& of_key : addends)
       row.push_back(gradient(std::move(of_key), 1, 1, spec.dtype)[0]);
     sink(ATTEST_DBIAS, number, row);
+  }
+
+  void rel_bias_row(int64_t number, const EmulationSink& sink) {
+    const int64_t across = 2 * p_.window_width - 1, window = p_.window_height * p_.window_width,
+                  h = number / (2 * p_.window_height - 1),
+                  dy = number % (2 * p_.window_height - 1) - p_.window_height + 1;
+    if (double(p_.batch * p_.seq_len_q * p_.window_width) > kMostPairs) return;
+    const double one = 1;
+    std::vector<std::vector<Addend>> addends(static_cast<size_t>(across));
+    for (int64_t b = 0; b < p_.batch; ++b) {
+      load(b, h / rows_.group());
+      for (int64_t i = 0; i < rows_.length_q(); ++i)
+        for (int64_t x = 0; x < p_.window_width; ++x) {
+          const int64_t inside = i % window, y = inside / p_.window_width - dy,
+                        j = i - inside + y * p_.window_width + x;
+          if (y < 0 || y >= p_.window_height) continue;
+          const Query query{h % rows_.group(), i};
+          if (const double term = rows_.pair_term(query, j); term != kHidden)
+            addends[size_t(inside % p_.window_width - x + p_.window_width - 1)].push_back(
+                {weights(query, j, term).d_logit, &one});
+        }
+    }
+    std::vector<double> row;
+    for (std::vector<Addend>& of_element : addends)
+      row.push_back(
+          gradient(std::move(of_element), 1, 1, problem_.tensor[ATTEST_DREL_BIAS].dtype)[0]);
+    sink(ATTEST_DREL_BIAS, number, row);
+  }
+
+  void sink_element(int64_t h, const EmulationSink& sink) {
+    const double one = 1;
+    std::vector<Addend> addends;
+    for (int64_t b = 0; b < p_.batch; ++b) {
+      load(b, h / rows_.group());
+      const double logit = kept(rows_.geometry().sink(h), a_.score);
+      for (int64_t i = 0; i < rows_.length_q(); ++i) {
+        const Known known = this->known({h % rows_.group(), i});
+        if (known.lse != kHidden)
+          addends.push_back(
+              {kept(narrowed(-probability(logit, known.lse) * known.delta, a_.score), a_.product),
+               &one});
+      }
+    }
+    sink(ATTEST_DSINKS, h, gradient(std::move(addends), 1, 1, ATTEST_F32));
   }
 
   const Problem& problem_;

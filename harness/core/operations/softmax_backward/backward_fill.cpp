@@ -46,10 +46,11 @@ bool may_hide(const Problem& problem) {
              [&](int32_t role) { return problem.has(role); });
 }
 
-/// Slopes add to -40,960 what no bf16 holds, so that scores rounded to it err by up to 128. Then p,
-/// exp(logit - lse), errs by more than sigma covers.
+/// Slopes, rel_bias and shift_bias add to -40,960 what no bf16 holds, so that scores rounded to it
+/// err by up to 128. Then p, exp(logit - lse), errs by more than sigma covers.
 bool may_have_finite_biases(const Problem& problem) {
-  return problem.has(ATTEST_BIAS) && !problem.has(ATTEST_ALIBI_SLOPES);
+  return problem.has(ATTEST_BIAS) && !problem.has(ATTEST_ALIBI_SLOPES) &&
+         !problem.has(ATTEST_REL_BIAS) && problem.as<FillParams>().shift_bias == 0;
 }
 
 /// O and LSE of a codebook fill, by its closed form.

@@ -11,6 +11,7 @@
 #include "core/operations/softmax_backward/backward.hpp"
 #include "core/operations/softmax_backward/backward_rows.hpp"
 #include "core/operations/softmax_backward/bias_gradient.hpp"
+#include "core/operations/softmax_backward/shared_gradients.hpp"
 #include "core/tensor/constants.hpp"
 #include "core/tensor/random.hpp"
 
@@ -61,9 +62,11 @@ class BackwardGolden final : public Golden {
   void expect(const Arithmetic& arithmetic, const Sink& sink) const override {
     const PairErrors errors(problem_, BackwardArithmetic::of(arithmetic));
     HeadRows rows(problem_, tensors_);
+    SharedGradients shared(problem_);
     for (int64_t b = 0; b < p_.batch; ++b)
       for (int64_t kv_head = 0; kv_head < p_.num_kv_heads; ++kv_head) {
         rows.load(b, kv_head);
+        for (int64_t h = 0; h < rows.group(); ++h) shared.add(rows, errors, h);
         const std::vector<int64_t> keys =
             judged(rows.length_kv(), keys_, kKeySeed, b * p_.num_kv_heads + kv_head);
         expect_keys(rows, errors, kv_head, keys, sink);
@@ -79,6 +82,7 @@ class BackwardGolden final : public Golden {
         if (keys_ < rows.length_kv())
           sweep_keys(rows, bounds, kv_head, all_but(keys, rows.length_kv()), sink);
       }
+    shared.finish(errors, sink);
     expect_zeros(errors, ATTEST_DQ, rows.geometry().idle_rows(), sink);
     const std::vector<int64_t> idle_keys = rows.geometry().idle_key_rows();
     for (const int32_t role : {ATTEST_DK, ATTEST_DV}) expect_zeros(errors, role, idle_keys, sink);
@@ -92,6 +96,8 @@ class BackwardGolden final : public Golden {
   // Gradients of keys share the errors of delta and of the lse of each query.
   int64_t independent_rows(const Arithmetic&, int32_t role) const override {
     if (role == ATTEST_DQ) return distinct_queries_;
+    if (role == ATTEST_DREL_BIAS || role == ATTEST_DSINKS)
+      return std::min(distinct_queries_, element_count(problem_.tensor[size_t(role)]));
     if (role == ATTEST_DBIAS)
       return std::min(distinct_queries_, row_count(problem_.tensor[ATTEST_DBIAS], 3));
     return std::min(distinct_queries_, distinct_keys_);

@@ -103,10 +103,13 @@ std::vector<int64_t> shuffled_rows(const Tensor& tensor, const Tensor& cu_seqlen
   return rows;
 }
 
-/// How many pairs an element of DBIAS sums over; 0: there is no DBIAS.
+/// How many pairs an element of DBIAS sums over, or an element of what sequences share; 0: there is
+/// no such gradient.
 double pairs_of_bias(const Problem& problem) {
-  if (!problem.has(ATTEST_DBIAS)) return 0;
   const auto& p = problem.as<RelationParams>();
+  if (problem.has(ATTEST_DREL_BIAS) || problem.has(ATTEST_DSINKS))
+    return double(p.batch) * double(p.num_heads) * double(p.seq_len_q);
+  if (!problem.has(ATTEST_DBIAS)) return 0;
   return double(p.batch) * double(p.num_heads) * double(p.seq_len_q) /
          double(row_count(problem.tensor[ATTEST_DBIAS], 3));
 }
@@ -154,11 +157,12 @@ std::vector<std::unique_ptr<Relation>> relations(const Problem& problem, const T
              shuffled_rows(inputs[ATTEST_Q], inputs[ATTEST_CU_SEQLENS_Q], 2));
   }
   // Packed tokens have no batch to repeat. A bias that sequences or heads share has a gradient that
-  // grows with their number.
+  // grows with their number; so have rel_bias and sinks, which sequences share.
   const auto more = [&](std::string_view name, size_t axis,
                         const std::function<void(RelationParams&)>& grow) {
     if (problem.features & ATTEST_WITH_VARLEN) return;
     if (problem.has(ATTEST_DBIAS) && problem.tensor[ATTEST_DBIAS].dim[axis] == 1) return;
+    if (axis == 0 && (problem.has(ATTEST_DREL_BIAS) || problem.has(ATTEST_DSINKS))) return;
     list.push_back(repeated(name, inputs, resized(problem, [&](Problem& larger) {
                               grow(larger.as<RelationParams>());
                             })));
@@ -172,7 +176,7 @@ std::vector<std::unique_ptr<Relation>> relations(const Problem& problem, const T
   const double largest = kValueFactor * largest_gradient(problem, inputs);
   const bool fits = std::ranges::all_of(
       std::initializer_list<int32_t>{ATTEST_V, ATTEST_O, ATTEST_DO, ATTEST_DQ, ATTEST_DK, ATTEST_DV,
-                                     ATTEST_DBIAS},
+                                     ATTEST_DBIAS, ATTEST_DREL_BIAS, ATTEST_DSINKS},
       [&](int32_t role) {
         return !problem.has(role) || largest < largest_finite(problem.tensor[size_t(role)].dtype);
       });

@@ -68,8 +68,10 @@ Dot dot(const double* x, const double* y, int64_t width) {
   return of;
 }
 
-// Whether pairs of one sum have one bias.
+// Whether pairs of one sum have one bias, or one shift_bias.
 bool shares_bias(const Problem& problem) {
+  const auto& p = problem.as<Params>();
+  if (p.shift_bias != 0 && (p.shift_y != 0 || p.shift_x != 0)) return true;
   const TensorSpec& bias = problem.tensor[ATTEST_BIAS];
   return present(bias) && (bias.dim[2] == 1 || bias.dim[3] == 1);
 }
@@ -120,14 +122,16 @@ void PairErrors::set_score_errors(const Score& score, double lse, Pair& pair) co
   const double sign = score.tanh < 0 ? -1 : 1;
   // Scores on a grid, or distances times a slope, differ by whole steps of the logit's dtype. With
   // one bias added to all, every logit then has the same rounding error.
-  pair.alike = shares_bias_ ? sign * factor(Term::kSharedBias) * std::max(u_score_, kStep) *
-                                  std::fabs(score.logit)
-                            : 0;
+  pair.alike = shares_bias_ ? sign * shared_rounding(score.logit) : 0;
   pair.bent_alike = slope * pair.alike;
   if (!model_.is_at_cap(slope)) return;
   const double at_cap = sign * factor(Term::kAtCap) * model_.cap_error;
   pair.alike += at_cap;
   pair.bent_alike += bend * at_cap;
+}
+
+double PairErrors::shared_rounding(double logit) const {
+  return factor(Term::kSharedBias) * std::max(u_score_, kStep) * std::fabs(logit);
 }
 
 // exp is not linear where coarse scores, or a large lse, err by much: of three deviations a third
@@ -371,12 +375,24 @@ std::optional<Pair> HeadRows::pair(const PairErrors& errors, Query at, int64_t j
   const Dot gradient = dot(d_o(at), v(j), p_.head_dim_v);
   const Score score = this->score(at, j, term);
   Pair made;
+  made.value = score.logit;
   made.p = std::exp(score.logit - lse(at));
   made.slope = score.slope;
   made.d_logit = made.p * (gradient.sum - delta(at));
   made.ds = made.d_logit * made.slope;
   errors.set_score_errors(score, lse(at), made);
   made.gradient = errors.product(gradient.sum, gradient.magnitude, p_.head_dim_v);
+  return made;
+}
+
+Pair HeadRows::sink_pair(const PairErrors& errors, Query at, double sink) const {
+  Pair made;
+  made.value = sink;
+  made.p = std::exp(sink - lse(at));
+  made.d_logit = made.ds = -made.p * delta(at);
+  errors.set_score_errors({.logit = sink}, lse(at), made);
+  made.logit += errors.lse(lse(at));
+  made.alike = errors.shared_rounding(sink);
   return made;
 }
 

@@ -45,6 +45,7 @@ struct Pair {
   // logit; of p times the slope
   double alike = 0, bent_alike = 0;
   double gradient = 0;  // variance of do.v
+  double value = 0;     // the logit itself
 };
 
 /// What a sum over pairs adds: `weight` times a row. `shared`: a deviation that equal rows may have
@@ -64,6 +65,9 @@ class PairErrors {
 
   /// Writes Pair::logit, bent, alike and bent_alike.
   void set_score_errors(const Score& score, double lse, Pair& pair) const;
+  /// A bound of the error of a logit's rounding that all pairs of a sum may have in common: they
+  /// have one bias, or the logit is the sink's.
+  double shared_rounding(double logit) const;
   /// Of a product of `width` channels whose addends' magnitudes sum to `magnitude`.
   double product(double dot, double magnitude, int64_t width) const;
   /// Of delta. `rounded_o`: the sum of (do times half an ulp of o)^2 / 3.
@@ -157,6 +161,9 @@ class HeadRows {
   /// The pair of a query and key j, where it is seen. `term`: what is added to the score; -inf: it
   /// is hidden.
   std::optional<Pair> pair(const PairErrors& errors, Query at, int64_t j, double term) const;
+  /// The pair of a query that sees a key and of the sink, a key of no value. Its errors have that
+  /// of the lse.
+  Pair sink_pair(const PairErrors& errors, Query at, double sink) const;
   /// What is added to the score of one pair; -inf: hidden, by the band too.
   double pair_term(Query at, int64_t j) const;
 

@@ -23,14 +23,15 @@ using ::testing::HasSubstr;
 using Shape = testing::BackwardShape;
 using Real = long double;
 
-/// Q, K, V and BIAS of a case in long double, dense, and the sum of dO * O by definition. It shares
-/// no code with the golden. On a grid it counts tokens, not positions.
+/// Q, K, V, biases and sinks of a case in long double, dense, and the sum of dO * O by definition.
+/// It shares no code with the golden. On a grid it counts tokens, not positions.
 struct Forward {
   const BackwardCase& c;
   std::map<int32_t, std::vector<Real>> inputs;
 
   explicit Forward(const BackwardCase& of) : c(of) {
-    for (const int32_t role : {ATTEST_Q, ATTEST_K, ATTEST_V, ATTEST_BIAS}) {
+    for (const int32_t role :
+         {ATTEST_Q, ATTEST_K, ATTEST_V, ATTEST_BIAS, ATTEST_REL_BIAS, ATTEST_SINKS}) {
       const Tensor& x = c.tensors[size_t(role)];
       if (!x) continue;
       for (int64_t n = 0; n < element_count(x.spec); ++n)
@@ -123,6 +124,15 @@ struct Forward {
                  [size_t(b * stride[0] + h * stride[1] + i * stride[2] + j * stride[3])];
   }
 
+  Real rel_bias(int64_t h, int64_t i, int64_t j) {
+    const auto& p = c.p();
+    const int64_t height = p.window_height, width = p.window_width,
+                  dy = rolled_y(i) % height - rolled_y(j) % height,
+                  dx = rolled_x(i) % width - rolled_x(j) % width;
+    return inputs[ATTEST_REL_BIAS][size_t(
+        (h * (2 * height - 1) + dy + height - 1) * (2 * width - 1) + dx + width - 1)];
+  }
+
   /// The sum over the queries of one key head of one sequence, which its inputs alone change.
   Real loss(int64_t b, int64_t kv_head) {
     const auto& p = c.p();
@@ -145,13 +155,14 @@ struct Forward {
           if (c.tensors[ATTEST_ALIBI_SLOPES])
             score -= Real(slope(b, h)) * Real(std::abs(diagonal(b, i) - j));
           if (c.tensors[ATTEST_BIAS]) score += bias(b, h, i, j);
+          if (c.tensors[ATTEST_REL_BIAS]) score += rel_bias(h, i, j);
           if (p.grid_height > 0 && across_seam(i, j)) score += Real(p.shift_bias);
           const Real weight = std::exp(score);
           total += weight;
           for (size_t d = 0; d < o.size(); ++d) o[d] += weight * v[d];
         }
         if (c.tensors[ATTEST_SINKS] && total > 0)
-          total += std::exp(Real(c.tensors[ATTEST_SINKS].at({h})));
+          total += std::exp(inputs[ATTEST_SINKS][size_t(h)]);
         for (size_t d = 0; d < o.size() && total > 0; ++d)
           sum += o[d] / total *
                  Real(load(c.tensors[ATTEST_DO].data, c.problem.tensor[ATTEST_DO].dtype,
@@ -164,12 +175,13 @@ struct Forward {
   Real derivative(int32_t role, int64_t index) {
     const auto& p = c.p();
     const TensorSpec& spec = c.problem.tensor[size_t(role)];
-    const int64_t head = index / (spec.dim[2] * spec.dim[3]);
-    const int64_t b = head / spec.dim[1],
-                  kv_head = head % spec.dim[1] * p.num_kv_heads / spec.dim[1];
-    const bool is_packed = c.tensors[ATTEST_CU_SEQLENS_Q] || c.tensors[ATTEST_CU_SEQLENS_KV];
+    const bool is_packed = c.tensors[ATTEST_CU_SEQLENS_Q] || c.tensors[ATTEST_CU_SEQLENS_KV],
+               is_of_head = role == ATTEST_Q || role == ATTEST_K || role == ATTEST_V;
     const auto sum = [&] {
-      if (role != ATTEST_BIAS && !is_packed) return loss(b, kv_head);
+      if (is_of_head && !is_packed) {
+        const int64_t head = index / (spec.dim[2] * spec.dim[3]);
+        return loss(head / spec.dim[1], head % spec.dim[1] * p.num_kv_heads / spec.dim[1]);
+      }
       Real all = 0;
       for (int64_t n = 0; n < p.batch * p.num_kv_heads; ++n)
         all += loss(n / p.num_kv_heads, n % p.num_kv_heads);
@@ -187,7 +199,9 @@ struct Forward {
 constexpr std::pair<int32_t, int32_t> kGradientOf[] = {{ATTEST_DQ, ATTEST_Q},
                                                        {ATTEST_DK, ATTEST_K},
                                                        {ATTEST_DV, ATTEST_V},
-                                                       {ATTEST_DBIAS, ATTEST_BIAS}};
+                                                       {ATTEST_DBIAS, ATTEST_BIAS},
+                                                       {ATTEST_DREL_BIAS, ATTEST_REL_BIAS},
+                                                       {ATTEST_DSINKS, ATTEST_SINKS}};
 
 const std::vector<Shape> kShapes{
     {.batch = 2, .num_heads = 2, .num_kv_heads = 2, .seq_len_q = 5, .seq_len_kv = 7, .head_dim = 3},
@@ -357,15 +371,14 @@ const std::vector<Shape> kShapes{
      .cu_seqlens_kv = true,
      .order = true},
     // grids: shifted with biases of tokens, and not shifted with a mask
-    {.batch = 2,
-     .num_heads = 2,
+    {.num_heads = 2,
      .num_kv_heads = 1,
-     .seq_len_q = 24,
+     .seq_len_q = 12,
      .head_dim = 3,
-     .bias = {1, 2, 24, 24},
+     .bias = {1, 2, 12, 12},
      .dbias = true,
      .grid_height = 4,
-     .grid_width = 6,
+     .grid_width = 3,
      .window_height = 2,
      .window_width = 3,
      .shift_y = 1,
@@ -381,7 +394,46 @@ const std::vector<Shape> kShapes{
      .grid_width = 6,
      .window_height = 2,
      .window_width = 2,
-     .shift_x = 1}};
+     .shift_x = 1},
+    // the tables of a grid and of sinks
+    {.batch = 2,
+     .num_heads = 2,
+     .num_kv_heads = 1,
+     .seq_len_q = 12,
+     .head_dim = 2,
+     .sinks = true,
+     .grid_height = 4,
+     .grid_width = 3,
+     .window_height = 2,
+     .window_width = 3,
+     .shift_y = 1,
+     .shift_x = 1,
+     .shift_bias = -2,
+     .rel_bias = true,
+     .drel_bias = true,
+     .dsinks = true},
+    {.num_heads = 2,
+     .seq_len_q = 12,
+     .head_dim = 2,
+     .softcap = 1.5f,
+     .mask = {1, 1, 12, 12},
+     .grid_height = 3,
+     .grid_width = 4,
+     .window_height = 3,
+     .window_width = 2,
+     .rel_bias = true,
+     .drel_bias = true},
+    {.batch = 3,
+     .num_heads = 2,
+     .seq_len_q = 5,
+     .seq_len_kv = 7,
+     .head_dim = 3,
+     .window_right = 0,
+     .diagonal = ATTEST_BOTTOM_RIGHT,
+     .sinks = true,
+     .cu_seqlens_q = true,
+     .cu_seqlens_kv = true,
+     .dsinks = true}};
 
 // O and LSE are rounded, and the golden takes them as they are; differences of the forward pass do
 // not. So the two are apart by what sigma counts for that. It counts the dtype of the gradients,
@@ -494,6 +546,7 @@ TEST(BackwardGolden, SamplesQueriesAndKeysAndBoundsTheOthers) {
   const auto golden = softmax_backward_operation().golden(c.problem, {}, c.tensors);
   EXPECT_EQ(golden->method(), "float64, 92 of 700 queries and 119 of 900 keys a head");
   for (const auto& [gradient, role] : kGradientOf) {
+    if (!c.problem.has(gradient)) continue;
     const Rows rows = all_of(c, gradient);
     int64_t exact = 0, swept = 0;
     for (size_t n = 0; n < rows.value.size(); ++n) {
@@ -538,6 +591,7 @@ TEST(BackwardFill, HiddenKeysAndQueriesHaveNaNAndNoGradient) {
                        ATTEST_F32, {"hidden", 5});
   int poisoned = 0;
   for (const auto& [gradient, role] : kGradientOf) {
+    if (!c.problem.has(gradient)) continue;
     const Rows rows = all_of(c, gradient);
     for (size_t n = 0; n < rows.value.size(); ++n) {
       EXPECT_FALSE(std::isnan(rows.value[n])) << gradient << " " << n;
@@ -683,7 +737,8 @@ TEST(Backward, RefusesWhatIsNotJudgedYet) {
   };
   EXPECT_EQ(params([](attest_softmax_params& p) { p.softcap = 5; }), "");
   EXPECT_EQ(params([](attest_softmax_params& p) { p.page_size = 5; }),
-            "page_size: softmax_backward with it is not judged yet; leave it out");
+            "page_size: gradients of paged K and V are not judged, since pages hold the keys of "
+            "generation, which computes no gradients; leave page_size and page_table out");
   EXPECT_THAT(params([](attest_softmax_params& p) { p.top_k = 3; }),
               HasSubstr("top_k: softmax_backward with it is not judged yet"));
   EXPECT_EQ(params([](attest_softmax_params& p) { p.patch_size = 4; }), "");
@@ -700,6 +755,18 @@ TEST(Backward, RefusesWhatIsNotJudgedYet) {
                   dense_tensor(ATTEST_I32, ATTEST_READ, std::vector<int64_t>{1, 8});
             }),
             "");
+  EXPECT_EQ(refused([](Problem& problem) {
+              problem.tensor[ATTEST_DSINKS] =
+                  dense_tensor(ATTEST_F32, ATTEST_WRITE, std::vector<int64_t>{1});
+            }),
+            "dsinks: the problem has no sinks; add some");
+  EXPECT_EQ(refused([](Problem& problem) {
+              auto& p = problem.as<attest_softmax_params>();
+              p.grid_height = p.window_height = 2, p.grid_width = 4, p.window_width = 2;
+              problem.tensor[ATTEST_DREL_BIAS] =
+                  dense_tensor(ATTEST_F32, ATTEST_WRITE, std::vector<int64_t>{1, 3, 3});
+            }),
+            "drel_bias: the problem has no rel_bias; add one");
   const auto with_bias = [](std::vector<int64_t> dims, std::vector<int64_t> gradient) {
     return refused([&](Problem& problem) {
       if (!dims.empty()) problem.tensor[ATTEST_BIAS] = dense_tensor(ATTEST_F32, ATTEST_READ, dims);

@@ -22,6 +22,7 @@ struct BackwardShape {
   int64_t grid_height = 0, grid_width = 0, window_height = 0, window_width = 0, shift_y = 0,
           shift_x = 0;
   float shift_bias = 0;
+  bool rel_bias = false, drel_bias = false, dsinks = false;
   DType o_dtype = ATTEST_NONE, gradient_dtype = ATTEST_NONE;  // of O, of outputs; as the others
 };
 
@@ -76,6 +77,11 @@ struct BackwardCase {
     set(ATTEST_O, s.o_dtype, ATTEST_READ);
     for (const int32_t role : {ATTEST_DQ, ATTEST_DK, ATTEST_DV})
       set(role, s.gradient_dtype, ATTEST_WRITE);
+    if (s.rel_bias) set(ATTEST_REL_BIAS, dtype, ATTEST_READ);
+    if (s.drel_bias)
+      set(ATTEST_DREL_BIAS, s.gradient_dtype == ATTEST_NONE ? dtype : s.gradient_dtype,
+          ATTEST_WRITE);
+    if (s.dsinks) set(ATTEST_DSINKS, ATTEST_F32, ATTEST_WRITE);
     if (s.dbias)
       set(ATTEST_DBIAS, s.gradient_dtype == ATTEST_NONE ? dtype : s.gradient_dtype, ATTEST_WRITE);
     finish_problem(problem);

@@ -1,0 +1,34 @@
+// Gradients that all sequences share: of the relative position bias and of the sinks.
+//
+//   SharedGradients shared(problem);
+//   for each sequence, key head and query head h of its group: shared.add(rows, errors, h);
+//   shared.finish(errors, sink);
+#pragma once
+#include <vector>
+
+#include "core/operations/golden.hpp"
+#include "core/operations/softmax_backward/backward_rows.hpp"
+
+namespace attest::core::backward {
+
+class SharedGradients {
+ public:
+  explicit SharedGradients(const Problem& problem);
+
+  /// Adds query head h of the group that is loaded. Calls OpenMP.
+  void add(const HeadRows& rows, const PairErrors& errors, int64_t h);
+  /// Hands over the values and sigmas of all elements.
+  void finish(const PairErrors& errors, const Golden::Sink& sink);
+
+ private:
+  void add_rel_bias(const HeadRows& rows, const PairErrors& errors, int64_t h);
+  void add_sink(const HeadRows& rows, const PairErrors& errors, int64_t h);
+  void finish(int32_t role, int leading, std::vector<GradientSum>& sums, const PairErrors& errors,
+              const Golden::Sink& sink) const;
+
+  const Problem& problem_;
+  const Params& p_;
+  std::vector<GradientSum> rel_bias_, sinks_;  // of each element
+};
+
+}  // namespace attest::core::backward
