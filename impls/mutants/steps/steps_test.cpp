@@ -199,6 +199,9 @@ const std::map<std::string, Made>& inputs() {
       {"values_to_1000", value(2000)},
       {"scores_to_50", scores(70, 80)},
       {"scores_to_64", scores(70, 80)},
+      {"scores_to_40000", scores(110000, 120000, 2)},
+      {"scores_to_65504", scores(110000, 120000, 2)},
+      {"scores_to_100000", scores(110000, 120000, 2)},
       {"dots_to_65504",
        [](Input& input, int64_t tile, int64_t) {  // q.k of 80,000 and 70,000
          input.scale = 0x1p-10f;
@@ -218,6 +221,7 @@ const std::map<std::string, Made>& inputs_of_biases() {
       {"bias_hides_from_minus_1e6", biases(-1.05e6, -1.05e6, 1)},
       {"bias_to_minus_65504", biases(-70000, -71000, 15)},
       {"bias_in_f16", biases(-70000, -70000, 15)},
+      {"max_from_minus_65504", biases(-70000, -70000, 15)},
       {"max_from_minus_1e6", biases(-1.05e6, -1.05e6, 1)},
       {"bias_overflows_in_base_2", biases(std::numeric_limits<float>::lowest(), 0)},
   };

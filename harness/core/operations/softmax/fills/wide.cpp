@@ -23,6 +23,8 @@ struct Scores {
   double deviation, mean = 0, climb = 0;
 };
 constexpr Scores kScores[kKinds] = {{2000, 0, 22000}, {1000}, {100, -600}, {100}};
+// The same beyond what f16 holds, in two rounds of four.
+constexpr Scores kScoresBeyondF16[kKinds] = {{2000, 0, 120000}, {1000}, {100, -120000}, {100}};
 // Beside a softcap, in softcaps. An operand of 16 bits may round larger scores to the other side
 // of 0, and so from one end of the cap to the other.
 constexpr Scores kScoresInCaps[kKinds] = {{3}, {3}, {0.5, -2.5}, {1}};
@@ -30,7 +32,7 @@ constexpr double kLargestQuery = 60000;  // f16 holds it
 
 // Keys have numbers in common in the first channels: one that is the same in all of them, and one
 // that climbs from -kCommonKey to kCommonKey.
-constexpr double kCommonKey = 8;
+constexpr double kCommonKey = 32;
 constexpr size_t kCommon = 2;
 
 size_t common_channels(int64_t head_dim) { return head_dim > int64_t(2 * kCommon) ? kCommon : 0; }
@@ -39,9 +41,11 @@ size_t common_channels(int64_t head_dim) { return head_dim > int64_t(2 * kCommon
 // are far below it.
 Scores scores_of(int64_t turn, const Params& p) {
   const auto kind = size_t(turn % kKinds);
-  const double sign = turn / kKinds % 2 == 0 ? 1 : -1;
+  const int64_t round = turn / kKinds;
+  const double sign = round % 2 == 0 ? 1 : -1;
   const double unit = p.softcap == 0 ? 1 : double(p.softcap);
-  const Scores wanted = p.softcap == 0 ? kScores[kind] : kScoresInCaps[kind];
+  const Scores uncapped = round % 4 < 2 ? kScores[kind] : kScoresBeyondF16[kind];
+  const Scores wanted = p.softcap == 0 ? uncapped : kScoresInCaps[kind];
   return {wanted.deviation * unit, wanted.mean * unit, sign * wanted.climb * unit};
 }
 

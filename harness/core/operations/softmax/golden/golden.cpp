@@ -51,7 +51,7 @@ class SoftmaxGolden final : public Golden {
         device_(device && is_for(*device) ? device : nullptr),
         plan_(plan_rows(problem_, geometry_, device_ ? DeviceRows::budget(*device_) : known.budget,
                         known.wanted)),
-        bounds_(problem_, tensors_, geometry_, !plan_.all),
+        bounds_(problem_, tensors_, geometry_, !plan_.all, known.scores_spread),
         scores_(plan_.rows.size()),
         o_(plan_.rows.size() * size_t(params_.head_dim_v)),
         lse_(plan_.rows.size()) {
@@ -116,15 +116,16 @@ class SoftmaxGolden final : public Golden {
 
  private:
   // What the declared arithmetic leaves of a row. kAverage: all logits are so far below 0 that
-  // scores are lost beside them, so that O is some average of values. kNothing: all logits, times
-  // log2(e), are below what it holds, and kernels that compute in base 2 take them for hidden; or
-  // the weights follow from an LSE that is so far below 0 that they have any sum.
+  // scores are lost beside them, so that O is some average of values. kNothing: the largest logit,
+  // times log2(e), is beyond what it holds: kernels that compute in base 2 take all for hidden, or
+  // one for infinite; or the weights follow from an LSE that is so far below 0 that they have any
+  // sum.
   enum class Known { kValue, kAverage, kNothing };
   Known known_of(size_t r, const SoftmaxArithmetic& declared) const {
     const RowScores& row = scores_[r];
     if (values_may_follow_ || row.keys == 0 || !std::isfinite(row.top())) return Known::kValue;
     const double below = -row.top(), u = unit_roundoff(declared.score);
-    if (below * M_LOG2E >= largest_finite(declared.score)) return Known::kNothing;
+    if (std::fabs(below) * M_LOG2E >= largest_finite(declared.score)) return Known::kNothing;
     if (!scores_spread_ || below < kScoresReach) return Known::kValue;
     if (declared.has(ATTEST_WEIGHS_BY_LSE) &&
         below * unit_roundoff(ATTEST_F32) >= SigmaModel::kLinearIfLarge)

@@ -17,7 +17,7 @@ bool all_finite(const std::vector<double>& row) {
   return std::all_of(row.begin(), row.end(), [](double x) { return std::isfinite(x); });
 }
 
-constexpr double kLargestLse = 0x1p15;  // that honest kernels are run with: logits of +-30,000
+constexpr double kLargestLse = 0x1p17;  // that honest kernels are run with: logits of +-120,000
 
 // What computed weights that do not quite sum to 1 may add to an average of values up to `largest`:
 // at worst every rounding of P goes the same way; the accumulator's are independent, six standard
@@ -63,11 +63,12 @@ std::vector<ValueBounds::BiasRow> ValueBounds::bias_rows(const Tensor& bias) {
 }
 
 ValueBounds::ValueBounds(const Problem& problem, const Tensors& tensors, const Geometry& geometry,
-                         bool swept)
+                         bool swept, bool scores_spread)
     : params_(problem.as<attest_softmax_params>()),
       q_(tensors[ATTEST_Q]),
       bias_(tensors[ATTEST_BIAS].spec),
       bias_rows_(swept ? bias_rows(tensors[ATTEST_BIAS]) : std::vector<BiasRow>()),
+      scores_spread_(scores_spread),
       lse_(present(problem.tensor[ATTEST_LSE])),
       storage_(tensors[ATTEST_V].spec.dtype) {
   const int64_t heads = params_.num_kv_heads, dim_v = params_.head_dim_v,
@@ -112,14 +113,13 @@ bool ValueBounds::is_wild(int64_t b, int64_t h, const Geometry& geometry, int64_
   load_row(q_.data, spec.dtype,
            cell.outer * spec.stride[0] + h * spec.stride[1] + cell.row * spec.stride[2],
            int64_t(row.size()), spec.stride[3], row.data());
-  if (!all_finite(row)) return true;
+  const bool holds = largest_finite(arithmetic.score) > largest_finite(ATTEST_F16);
+  if (!all_finite(row) || (scores_spread_ && !holds)) return true;
   if (bias_rows_.empty()) return false;
   const auto& dim = bias_.dim;
   const int64_t outer = dim[0] > 1 ? b : 0, head = dim[1] > 1 ? h : 0;
   const BiasRow& bias = bias_rows_[size_t((outer * dim[1] + head) * dim[2] + geometry.token(i))];
-  const bool holds = largest_finite(arithmetic.score) > largest_finite(ATTEST_F16) &&
-                     !arithmetic.has(ATTEST_WEIGHS_BY_LSE);
-  return bias.wild || (bias.far && !holds);
+  return bias.wild || (bias.far && (!holds || arithmetic.has(ATTEST_WEIGHS_BY_LSE)));
 }
 
 ValueBounds::Bounds ValueBounds::average(const Geometry& geometry,

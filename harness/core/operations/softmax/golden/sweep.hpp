@@ -14,8 +14,10 @@ namespace attest::core {
 /// for a channel with a NaN or infinity, and for all channels of a head whose keys have one.
 class ValueBounds {
  public:
-  /// `swept`: whether sweep() will be called. It needs to know the rows of BIAS.
-  ValueBounds(const Problem& problem, const Tensors& tensors, const Geometry& geometry, bool swept);
+  /// `swept`: whether sweep() will be called. It needs to know the rows of BIAS. `scores_spread`:
+  /// whether scores may be beyond what f16 holds.
+  ValueBounds(const Problem& problem, const Tensors& tensors, const Geometry& geometry, bool swept,
+              bool scores_spread);
 
   /// Passes sweeps of O and LSE for all rows to `sink`. Rows that certainly see no key are exact
   /// instead: o = 0, lse = -inf.
@@ -37,7 +39,7 @@ class ValueBounds {
  private:
   void sweep_head(const Geometry& geometry, const SoftmaxArithmetic& arithmetic, int64_t b,
                   int64_t h, const Golden::Sink& sink) const;
-  /// Whether a row may be NaN: its Q or BIAS has a NaN or infinity, or all of its logits are below
+  /// Whether a row may be NaN: its Q or BIAS has a NaN or infinity, or its logits may be beyond
   /// what `arithmetic` holds.
   bool is_wild(int64_t b, int64_t h, const Geometry& geometry, int64_t i,
                const SoftmaxArithmetic& arithmetic, std::vector<double>& row) const;
@@ -51,7 +53,8 @@ class ValueBounds {
   };
   static std::vector<BiasRow> bias_rows(const Tensor& bias);
   std::vector<BiasRow> bias_rows_;  // if BIAS is of pairs
-  bool lse_;                        // whether the problem has LSE
+  bool scores_spread_;
+  bool lse_;  // whether the problem has LSE
   DType storage_;
   std::vector<double> low_, high_;  // [batch, num_kv_heads, head_dim_v]
   int64_t unbounded_ = 0;
