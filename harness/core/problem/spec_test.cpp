@@ -150,7 +150,7 @@ TEST(Spec, SaysWhichWordAndWhatWouldBeRight) {
       {"linear seq_len_q=8 head_dim=8 k=f8e4m3",
        "f8e4m3 is not judged here; must be f32, f16, bf16 or f64"},
       {"softmax_backward seq_len_q=8 head_dim=8 page_size=4",
-       "page_size: softmax_backward with it is not judged yet"},
+       "page_size: gradients of paged K and V are not judged, since pages hold the keys of"},
       {"softmax_backward seq_len_q=8 head_dim=8 dtype=f64", "q: softmax_backward in f64 is not"},
       {ok + "k=bool", "must be f32, f16"},
       {ok + "lse=f16", "lse: dtype f16 where f32 is right"},
