@@ -169,7 +169,7 @@ struct FlashBackwardCpu {
     return nullptr;
   }
 
-  /// Without what a grid has.
+  /// Query head h of sequence b, without the lists of a grid (Run::list_grid).
   BackwardSlice slice(void* const* data, int64_t b, int64_t h) const {
     const attest_softmax_params& p = impls::softmax_params(problem);
     const attest_tensor* const t = problem.tensor;
@@ -283,7 +283,7 @@ struct FlashBackwardCpu {
             2 * (token / p().grid_width < p().shift_y) + (token % p().grid_width < p().shift_x);
       }
     }
-    /// Query head h of sequence b, in the order of a grid's windows.
+    /// Query head h of sequence b; on a grid in the order of its windows.
     BackwardSlice slice(int64_t b, int64_t h) const {
       BackwardSlice s = of.slice(data, b, h);
       if (!work.is_grid) return s;
@@ -422,7 +422,8 @@ struct FlashBackwardCpu {
       kernel.write_bias_row(of.slice(data, row / heads, row % heads), keys, total);
     }
 
-    /// Minus the sum of the sink's weights times delta, over all queries that see a key.
+    /// Writes DSINKS of head h: minus the sum of the sink's weight times delta, over all queries
+    /// that see a key.
     void write_dsinks(int64_t h) const {
       const attest::Softmax<attest::Any> a(of.problem, data);
       double sum = 0;

@@ -92,7 +92,8 @@ class BackwardKernel {
  private:
   static constexpr float kHidden = -std::numeric_limits<float>::infinity();
 
-  /// How many pairs an element of DBIAS, DREL_BIAS or DSINKS sums over; 0: there is none of them.
+  /// A bound of how many pairs an element of DBIAS, DREL_BIAS or DSINKS sums over; 0: the problem
+  /// has none of them.
   static int64_t pairs_of_bias(const attest_problem& problem) {
     const auto& p = attest::params<attest_softmax_params>(problem);
     const attest_tensor& of_bias = problem.tensor[ATTEST_DBIAS];

@@ -43,8 +43,9 @@ float logit(const attest::Softmax<T>& a, int64_t b, int64_t h, int64_t i, int64_
   return a.logit(score, b, h, i, j);
 }
 
-/// One row of O, and of LSE where there is one. Attention: attest::Softmax, or one with a logit of
-/// its own. `backwards`: from the last key to the first. `top`: what the maximum begins with.
+/// Writes one row of O, and of LSE where there is one. Attention: attest::Softmax, or a class
+/// derived from it with a logit() of its own. `backwards`: from the last key to the first. `top`:
+/// what the maximum begins with.
 template <class Attention>
 void attend_row(const Attention& a, int64_t b, int64_t h, int64_t i, std::vector<float>& sum,
                 bool backwards = false, float top = -INFINITY) {

@@ -25,7 +25,7 @@ constexpr FillWords kWords[] = {
      "weights that are dropped",
      true},
     {"wide",
-     "scores that spread over hundreds or thousands in a row; in some rows all are negative",
+     "scores of a row that spread over hundreds, thousands or more; in some rows all are negative",
      "a sum that is not rescaled when the maximum rises by much, an exponent that wraps, a maximum "
      "of negative scores"},
     {"subnormal",
@@ -36,7 +36,7 @@ constexpr FillWords kWords[] = {
     {"cancelling", "values that cancel in every row, so that little but the error is left",
      "less precision than declared"},
     {"faint", "a normaliser that is small and comes from few keys",
-     "a wrong eps, a normaliser that loses small terms"},
+     "a wrong eps, a normaliser that loses small terms, a small phi that is taken for 0"},
     {"large", "some keys, queries and values that are some 50 times as large, in linear attention",
      "exp of a large number multiplied by 0, large numbers that are cut"},
     {"borders",

@@ -7,7 +7,7 @@
 
 namespace attest::core {
 
-// To the other process they are of the same layout, since both are of one build.
+// Both processes are of one build, so these types have the same layout in each.
 template <>
 inline constexpr bool kPacksAsBytes<WireProblem> = true;
 template <>

@@ -178,7 +178,7 @@ struct Reply {
 std::vector<std::byte> pack_message(const Greeting& greeting);
 std::vector<std::byte> pack_message(const Request& request);
 std::vector<std::byte> pack_message(const Reply& reply);
-/// They throw Error: what is wrong.
+/// They throw Error, which says what is wrong with the message.
 Greeting unpack_greeting(std::span<const std::byte> message);
 Request unpack_request(std::span<const std::byte> message);
 Reply unpack_reply(std::span<const std::byte> message);

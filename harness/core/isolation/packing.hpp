@@ -6,6 +6,8 @@
 // with the index of its struct; lengths and indices are uint64_t. Types of kPacksAsBytes are copied
 // as they lie in memory.
 #pragma once
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <optional>
 #include <span>
@@ -19,8 +21,8 @@
 
 namespace attest::core {
 
-/// Whether a struct is packed as it lies in memory. To be specialised for types that are trivially
-/// copyable.
+/// Whether values of a type are packed as they lie in memory. Numbers are. To be specialised for
+/// structs without pointers that are trivially copyable.
 template <class T>
 inline constexpr bool kPacksAsBytes = std::is_arithmetic_v<T> && !std::is_same_v<T, bool>;
 
@@ -79,8 +81,8 @@ class Packer {
   std::vector<std::byte>& bytes_;
 };
 
-/// Takes fields from bytes. Throws Error where too few are left, or a length, an index or a bool is
-/// none.
+/// Takes fields from bytes. Throws Error, which names the key, if too few bytes are left, or if a
+/// length, an index or a bool is impossible.
 class Unpacker {
  public:
   static constexpr bool kReads = true;
@@ -94,7 +96,7 @@ class Unpacker {
   void operator()(const char* key, LaterField<T> field) {
     take(key, field.value);
   }
-  /// Throws Error where bytes are left.
+  /// Throws Error if bytes are left.
   void finish() const {
     if (!left_.empty()) throw Error("bytes are left over behind the last key");
   }
@@ -105,7 +107,7 @@ class Unpacker {
     if (size > 0) std::memcpy(to, left_.data(), size);
     left_ = left_.subspan(size);
   }
-  // Of elements of at least `element_bytes` each.
+  // The length of a list whose elements have at least `element_bytes` bytes each.
   size_t take_length(const char* key, size_t element_bytes) {
     size_t length = 0;
     take_bytes(key, &length, sizeof(length));
@@ -164,7 +166,7 @@ class Unpacker {
   std::span<const std::byte> left_;
 };
 
-/// What `walk` shows of a struct, as bytes.
+/// Returns the fields that `walk` shows of a struct, as bytes.
 template <class T>
 std::vector<std::byte> pack(T value) {
   std::vector<std::byte> bytes;
@@ -172,7 +174,7 @@ std::vector<std::byte> pack(T value) {
   return bytes;
 }
 
-/// The struct that was packed. Throws Error where the bytes are none.
+/// Returns the struct that was packed. Throws Error if the bytes are not those of a packed T.
 template <class T>
 T unpack(std::span<const std::byte> bytes) {
   T value;

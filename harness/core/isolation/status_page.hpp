@@ -1,4 +1,4 @@
-// A page that a worker shares with the harness: what it is doing, and where it faulted. Readable
+// Memory that a worker shares with the harness: what it is doing, and where it faulted. Readable
 // after its death.
 #pragma once
 #include <atomic>
@@ -26,7 +26,8 @@ struct Retired {
   uint64_t begin, end;
 };
 
-/// Two of a run. The runs of a small problem fill these in some 30 ms.
+/// How many are kept. Each run retires two, its inputs and its outputs. Runs of a small problem
+/// retire so many in some 30 ms, within which a late thread is noticed (run/plugins/plugin.hpp).
 inline constexpr size_t kRetired = 96;
 
 struct StatusPage {

@@ -48,7 +48,8 @@ int64_t count_descriptors() {
                                                                  : entries("/proc/self/fd") - 1;
 }
 
-// Whether no more than `most` threads are left soon: those that runs left may be about to end.
+// Waits up to 30 ms for threads that runs left, which may be about to end. Returns whether no more
+// than `most` threads are left.
 bool threads_end(int64_t most) {
   constexpr auto kPatience = std::chrono::milliseconds(30);
   const auto deadline = Clock::now() + kPatience;

@@ -61,18 +61,18 @@ constexpr mutants::PlantedBug kBugs[] = {
     {"pair_pages_in_powers", "rows of the page table have room for pages of a power of two keys"},
     {"pair_diagonal_of_longest", "the band ends where it would if no sequence were short"},
     {"pair_head_dim_128", "channels beyond the 128th are left out of the score"},
-    {"pair_head_dim_in_fours", "the last channels are left out of the score if they are no four"},
+    {"pair_head_dim_in_fours", "channels beyond a multiple of 4 are left out of the score"},
     {"pair_block_mask_of_key_head", "the block mask is that of the key head's number"},
     {"pair_rel_bias_of_key_head", "the relative bias is that of the key head's number"},
     {"pair_pages_forget_window", "the left bound is forgotten where keys are paged"},
-    {"pair_globals_forget_mask", "global tokens see, and are seen, beside the mask"},
-    {"pair_globals_forget_block_mask", "the same beside the block mask"},
-    {"pair_cap_after_alibi", "the softcap bends the distances of ALiBi too"},
-    {"pair_sink_capped", "the softcap bends the sink too"},
-    {"pair_mask_by_order", "the mask is read at the places of the order"},
-    {"pair_patches_forget_mask", "patches forget the mask"},
-    {"pair_window_beyond_keys", "a bound as long as the keys is taken for no band at all"},
-    {"pair_alibi_in_bytes", "distances are cut at 255"},
+    {"pair_globals_forget_mask", "global tokens ignore the mask"},
+    {"pair_globals_forget_block_mask", "global tokens ignore the block mask"},
+    {"pair_cap_after_alibi", "the softcap is applied after ALiBi, not before"},
+    {"pair_sink_capped", "the softcap is applied to the sink too"},
+    {"pair_mask_by_order", "the mask counts rows of the order, not positions"},
+    {"pair_patches_forget_mask", "the mask is forgotten where there are patches"},
+    {"pair_window_beyond_keys", "a band with a bound as long as the keys is forgotten"},
+    {"pair_alibi_in_bytes", "distances of ALiBi are cut at 255"},
 };
 static_assert(std::size(kBugs) == size_t(Bug::kAlibiInBytes) + 1);
 
@@ -214,7 +214,7 @@ void take_as_mask(Copy& c, const Sees& sees) {
   c.data[ATTEST_MASK] = c.bytes.data();
 }
 
-/// The mask, but for pairs that the bug forgets it for.
+/// Takes the mask as the bug reads it.
 void spoil_mask(Bug bug, Copy& c) {
   const attest_softmax_params& p = c.params;
   const attest::Sequences s(c.problem, c.data.data());
@@ -291,7 +291,7 @@ void spoil(Bug bug, Copy& c) {
   }
 }
 
-/// With the bugs of the logit.
+/// Softmax attention with the bugs that change a logit.
 template <class T>
 struct Attention : attest::Softmax<T> {
   Attention(Bug planted, const Copy& c)

@@ -256,7 +256,7 @@ constexpr Unit kAffinity = ACT(change_affinity());
 constexpr Unit kThreads = ACT(std::thread(wait_to_be_ended).detach());
 constexpr Unit kDescriptors = ACT(if (open("/dev/null", O_RDONLY) < 0) std::abort());
 constexpr Unit kLate = ACT(write_late(given.o, 5));
-// The first run's tensors, while later runs go on.
+// Writes to the first run's tensors while later runs go on.
 constexpr Unit kLater = ACT(if (late_writes++ == 0) write_late(given.o, 15));
 constexpr Unit kHeap = ACT(corrupt_heap());
 constexpr Unit kMode = ACT(change_mode());

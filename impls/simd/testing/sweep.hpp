@@ -28,7 +28,7 @@ void set_band(Trial& trial, Random& random);
 /// Makes the tensor of that role: cu_seqlens of sequences of 0 to `longest` tokens. Returns how
 /// many tokens there are.
 int64_t add_packing(Trial& trial, Random& random, int role, int64_t longest);
-/// An ORDER of a dense problem's rows, which sequences may share.
+/// Makes ORDER for the rows of a dense problem; sequences may share it.
 void add_order(Trial& trial, Random& random);
 /// ATTEST_MASK or ATTEST_BIAS, once Q is there: broadcast dims, some pairs hidden.
 void add_pair_tensor(Trial& trial, Random& random, int role);

@@ -266,7 +266,7 @@ struct Gradient {
     }
   }
 
-  /// A tensor of one dim.
+  /// Meets a tensor of one dim.
   void meet_each(const Tensor& got, Worst& worst) const {
     for (size_t n = 0; n < value.size(); ++n) meet(got, {static_cast<int64_t>(n)}, n, 1, worst);
   }

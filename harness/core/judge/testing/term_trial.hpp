@@ -43,10 +43,11 @@ void put_on_trial(const TermCase& term, const Inputs& inputs, const char* bug_wo
   EXPECT_LE(passes, 1) << "an honest kernel is failed";
   EXPECT_GT(without, 1)
       << "without the term an honest kernel passes as well: it is not needed here";
+  // Looks for the size at which the bug fails by two gates.
   double size = 5e-3, bug = ratio(1, size);
   const auto is_near_two = [&] { return std::fabs(bug - 2) < 0.7; };
   for (int step = 0; step < 3 || (step < 9 && !is_near_two()); ++step, bug = ratio(1, size))
-    size *= 2 / bug;  // of two gates
+    size *= 2 / bug;
   const double slack = ratio(8, size);
   EXPECT_GT(bug, 1) << "a bug passes";
   EXPECT_LE(slack, 1)

@@ -26,7 +26,7 @@ constexpr int64_t kSampled = 1024, kFewSampled = 64, kShortChains = 4;
 constexpr int64_t kSampledRows = 32, kSampledChannels = 64, kSampledKeys = 256;
 // Rows or keys at a time: three [64, head_dim] blocks stay in the second-level cache
 constexpr int64_t kChunk = 64;
-// The least that is assumed to be left of a normaliser whose addends are lost.
+// The least share of a normaliser that is assumed to be left when its addends are lost.
 constexpr double kLeft = 1e-3;
 
 using linear::Moments, linear::Quadratic, linear::Sizes, linear::Variances;
@@ -196,8 +196,8 @@ class LinearGolden final : public Golden {
               {.rows = d, .inner = keys, .columns = width});
   }
 
-  // Adds what one feature times each of a row of numbers loses to the accumulator's smallest step,
-  // [width] from `at` on.
+  // Adds the rounding of one feature times a row of numbers, [width], to whole steps of the
+  // accumulator, and its variance, to the elements from `at` on.
   void add_small(double feature, const double* row, const linear::SmallestStep& step, size_t at,
                  std::vector<double>& rounding, std::vector<double>& variance) const {
     for (int64_t e = 0; e < sizes_.width; ++e) {
@@ -357,7 +357,7 @@ class LinearGolden final : public Golden {
         z += rows.square[size_t(r * d + c)] * quadratic.Z[size_t(c)] +
              rows.wide[size_t(r * d + c)] * quadratic.z2[size_t(c)];
       }
-      // An error weighs the more, the less of the normaliser is left.
+      // The less of the normaliser is left, the more an error weighs.
       const double divisor = std::clamp(normaliser + rounding_z, kLeft * normaliser, normaliser);
       // Results move to the front, head_dim_v apart; a row never overtakes the ones still to be
       // read.

@@ -52,8 +52,8 @@ struct Sizes {
 
 struct Variances;
 
-/// Sums over the keys of one (batch, kv head). z, A0, P0 and E0 are [head_dim], all others
-/// [head_dim, width].
+/// Sums over the keys of one (batch, kv head). z, A0, P0, E0 and those whose name ends in _z are
+/// [head_dim], V1 and V2 are [width], all others [head_dim, width].
 struct Moments {
   Moments(Sizes s, const Variances& u);
   std::vector<double> S, A1, A2, P1, P2, z, A0, P0;
@@ -66,9 +66,9 @@ struct Moments {
   // How z and S change if each addend is rounded to the accumulator's smallest step, and the
   // variance of sums in any order. Empty if no sum is that small.
   std::vector<double> rounding_z, small_z, rounding, small;
-  // Sums of v and v^2 over the keys that count, [width], and how many count. Empty with a state.
+  // Sums of v and v^2 over the keys that count. Empty with a state.
   std::vector<double> V1, V2;
-  double keys = 0;
+  double keys = 0;  // how many keys count
 
   /// Appends the sums of the keys that follow.
   void add(const Moments& next);
@@ -79,7 +79,8 @@ struct Moments {
 /// The distance between the smallest numbers of a dtype.
 struct SmallestStep {
   double size = 0, factor = 0;  // factor: of the term
-  /// Whether sums may be so small.
+  /// Whether sums may be so small. Those of f16 may, whose step is 2^-24; the steps of bf16 and
+  /// float32 are below 2^-100.
   bool matters() const { return size > 0x1p-100 && factor > 0; }
   /// By how much an addend changes if it is rounded to whole steps. Sums below the smallest normal
   /// number are whole steps themselves: they err by the sum of this, whatever their order.
@@ -92,8 +93,8 @@ struct SmallestStep {
   double variance(double addend) const {
     return matters() ? factor * factor * std::min(size * size / 12, addend * addend) : 0;
   }
-  /// The share that is lost to one side of numbers of this mean: those below half a step. Few are
-  /// if the mean is well above it.
+  /// The share of numbers of this mean that is lost to one side: those below half a step. It is
+  /// small if the mean is well above that.
   double lost_share(double mean) const {
     return matters() ? std::min(std::pow(size / 2 / mean, 4), 1.0) : 0;
   }

@@ -103,8 +103,8 @@ std::vector<int64_t> shuffled_rows(const Tensor& tensor, const Tensor& cu_seqlen
   return rows;
 }
 
-/// How many pairs an element of DBIAS sums over, or an element of what sequences share; 0: there is
-/// no such gradient.
+/// A bound of how many pairs an element of DBIAS, DREL_BIAS or DSINKS sums over; 0: the problem has
+/// none of them.
 double pairs_of_bias(const Problem& problem) {
   const auto& p = problem.as<RelationParams>();
   if (problem.has(ATTEST_DREL_BIAS) || problem.has(ATTEST_DSINKS))

@@ -161,8 +161,8 @@ class HeadRows {
   /// The pair of a query and key j, where it is seen. `term`: what is added to the score; -inf: it
   /// is hidden.
   std::optional<Pair> pair(const PairErrors& errors, Query at, int64_t j, double term) const;
-  /// The pair of a query that sees a key and of the sink, a key of no value. Its errors have that
-  /// of the lse.
+  /// The pair of the sink, which is a key without a value, and of a query that sees some key. Its
+  /// errors include that of the lse.
   Pair sink_pair(const PairErrors& errors, Query at, double sink) const;
   /// What is added to the score of one pair; -inf: hidden, by the band too.
   double pair_term(Query at, int64_t j) const;

@@ -12,9 +12,9 @@ class BiasSlice {
   /// OpenMP.
   BiasSlice(const Problem& problem, const Tensors& tensors, int64_t b, int64_t h);
 
-  /// Writes the value and the sigma of element (i, j) of the slice: of tokens, on a grid. If all
-  /// queries share one row of the bias, i must be 0, and the element is the sum over all queries.
-  /// `sum` must have width 1.
+  /// Writes the value and the sigma of element (i, j) of the slice. On a grid, i and j are tokens.
+  /// If all queries share one row of the bias, i must be 0, and the element is the sum over all
+  /// queries. `sum` must have width 1.
   void element(const PairErrors& errors, int64_t i, int64_t j, GradientSum& sum, double* value,
                double* sigma) const;
   /// Returns a bound of the magnitudes of the elements of row i, which queries must not share.

@@ -50,7 +50,7 @@ void SharedGradients::add(const HeadRows& rows, const PairErrors& errors, int64_
   if (!sinks_.empty()) add_sink(rows, errors, h);
 }
 
-// Equal pairs of a query and a key err alike, so that they follow one another.
+// Equal pairs of a query and a key err alike, so they are sorted to follow one another.
 void SharedGradients::add_rel_bias(const HeadRows& rows, const PairErrors& errors, int64_t h) {
   const int64_t height = p_.window_height, width = p_.window_width, across = 2 * width - 1,
                 elements = (2 * height - 1) * across;
@@ -94,8 +94,8 @@ void SharedGradients::add_rel_bias(const HeadRows& rows, const PairErrors& error
   }
 }
 
-// The sink's weight is exp(sink - lse), so that rows of one lse err alike. A row that sees no key
-// has no sink.
+// The sink's weight is exp(sink - lse), so rows of one lse err alike: they are sorted to follow one
+// another, and a NaN is equal to none. A row that sees no key has no sink.
 void SharedGradients::add_sink(const HeadRows& rows, const PairErrors& errors, int64_t h) {
   const double sink = rows.geometry().sink(rows.query_head(h));
   std::vector<int64_t> seen;

@@ -11,13 +11,14 @@
 
 namespace attest::core::backward {
 
+/// Sums of DREL_BIAS and DSINKS, with their sigmas, over all pairs.
 class SharedGradients {
  public:
   explicit SharedGradients(const Problem& problem);
 
   /// Adds query head h of the group that is loaded. Calls OpenMP.
   void add(const HeadRows& rows, const PairErrors& errors, int64_t h);
-  /// Hands over the values and sigmas of all elements.
+  /// Passes the values and sigmas of all elements to `sink`, once every head has been added.
   void finish(const PairErrors& errors, const Golden::Sink& sink);
 
  private:
@@ -28,7 +29,7 @@ class SharedGradients {
 
   const Problem& problem_;
   const Params& p_;
-  std::vector<GradientSum> rel_bias_, sinks_;  // of each element
+  std::vector<GradientSum> rel_bias_, sinks_;  // one for each element
 };
 
 }  // namespace attest::core::backward

@@ -22,7 +22,7 @@ namespace {
 
 constexpr double kLoadTimeout_s = 60;
 constexpr double kMessageTimeout_s = 10;  // from a message's first byte to its last
-constexpr double kLinger_s = 0.03;  // for threads that go on after run returned to show themselves
+constexpr double kLinger_s = 0.03;  // in which a thread that goes on after run may use the tensors
 // For the worker's own work between calls, mapping and flushing caches, which is not to be blamed
 // on the plugin.
 constexpr auto kOwnWork = std::chrono::seconds(60);

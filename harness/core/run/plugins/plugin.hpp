@@ -111,8 +111,8 @@ class Plugin {
   /// What has been tried with this plugin, where once is enough for all of its cases.
   bool has_tried(const std::string& what) const { return tried_.contains(what); }
   void note_tried(const std::string& what) { tried_.insert(what); }
-  /// Whether the worker has ended since its last reply: a thread that uses the tensors after run
-  /// returned ends it, in later runs too.
+  /// The failure that has ended the worker since its last reply, if any. A thread that uses the
+  /// tensors after run returned ends it, even while a later run goes on.
   std::optional<Outcome> ended_since_reply(const Problem& problem);
   /// The same, when nothing more will be asked about `problem`. Where a call has left new threads,
   /// this waits until they have had 30 ms to use the tensors.

@@ -15,9 +15,10 @@ inline constexpr uint64_t kWideStream = 0x77696465;
 /// kinds of rows take turns. In the first kind, scores climb from -22,000 to 22,000 over the keys,
 /// or they fall. In the second, their standard deviation is 1,000. In the third they spread by 100
 /// around -600, so that all are negative, and in the fourth by 100 around 0. f16 holds these
-/// scores, and it holds them times log2(e). In two rounds of four, -120,000 and 120,000 take the
-/// place of 22,000 and -600: kernels that declare f16 scores are not judged on these rows. Beside a
-/// softcap, the four kinds reach up to a few times the softcap: there tanh is nearly 1, but not 1.
+/// scores, and it holds them times log2(e). In two rounds of four, 120,000 takes the place of
+/// 22,000, and -120,000 that of -600: kernels that declare f16 scores are not judged on these rows.
+/// Beside a softcap, the four kinds reach up to a few times the softcap: there tanh is nearly 1,
+/// but not 1.
 ///
 /// If BIAS has a number for each pair, in a dtype that holds more than f16 does, two kinds of its
 /// rows change. Each kind is one row in 16, or one in 8 if there are fewer than 32 rows. In the

@@ -17,7 +17,7 @@ bool all_finite(const std::vector<double>& row) {
   return std::all_of(row.begin(), row.end(), [](double x) { return std::isfinite(x); });
 }
 
-constexpr double kLargestLse = 0x1p17;  // that honest kernels are run with: logits of +-120,000
+constexpr double kLargestLse = 0x1p17;  // that fills make: logits of "wide" reach 120,000
 
 // What computed weights that do not quite sum to 1 may add to an average of values up to `largest`:
 // at worst every rounding of P goes the same way; the accumulator's are independent, six standard
