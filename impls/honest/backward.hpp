@@ -69,7 +69,7 @@ class BackwardKernel {
     const int64_t longest = std::max(p.seq_len_kv, p.seq_len_q * (p.num_heads / p.num_kv_heads));
     const auto chain = [&](int64_t tile) { return tile + (longest + tile - 1) / tile; };
     if (method.tile > 0 && chain(method.tile) < longest)
-      support.sum_chain = std::max(chain(method.tile), pairs_of_bias(problem));
+      support.sum_chain = std::max(chain(method.tile), pairs_in_sum(problem));
     support.workspace_bytes = Buffers(problem, nullptr).bytes;
   }
 
@@ -92,15 +92,19 @@ class BackwardKernel {
  private:
   static constexpr float kHidden = -std::numeric_limits<float>::infinity();
 
-  /// A bound of how many pairs an element of DBIAS, DREL_BIAS or DSINKS sums over; 0: the problem
-  /// has none of them.
-  static int64_t pairs_of_bias(const attest_problem& problem) {
+  /// The most pairs that an element of DBIAS, DREL_BIAS or DSINKS sums over; 0: the problem has
+  /// none of them.
+  static int64_t pairs_in_sum(const attest_problem& problem) {
     const auto& p = attest::params<attest_softmax_params>(problem);
     const attest_tensor& of_bias = problem.tensor[ATTEST_DBIAS];
+    const int64_t rows = p.batch * p.seq_len_q;  // of a head
+    int64_t pairs = 0;
     if (problem.tensor[ATTEST_DREL_BIAS].rank > 0 || problem.tensor[ATTEST_DSINKS].rank > 0)
-      return p.batch * p.num_heads * p.seq_len_q;
-    if (of_bias.rank == 0) return 0;
-    return p.batch * p.num_heads * p.seq_len_q / (of_bias.dim[0] * of_bias.dim[1] * of_bias.dim[2]);
+      pairs = rows;
+    if (of_bias.rank > 0)
+      pairs =
+          std::max(pairs, rows * p.num_heads / (of_bias.dim[0] * of_bias.dim[1] * of_bias.dim[2]));
+    return pairs;
   }
 
   struct Buffers {

@@ -103,15 +103,16 @@ std::vector<int64_t> shuffled_rows(const Tensor& tensor, const Tensor& cu_seqlen
   return rows;
 }
 
-/// A bound of how many pairs an element of DBIAS, DREL_BIAS or DSINKS sums over; 0: the problem has
-/// none of them.
-double pairs_of_bias(const Problem& problem) {
+/// The most pairs that an element of DBIAS, DREL_BIAS or DSINKS sums over; 0: the problem has none
+/// of them.
+double pairs_in_sum(const Problem& problem) {
   const auto& p = problem.as<RelationParams>();
-  if (problem.has(ATTEST_DREL_BIAS) || problem.has(ATTEST_DSINKS))
-    return double(p.batch) * double(p.num_heads) * double(p.seq_len_q);
-  if (!problem.has(ATTEST_DBIAS)) return 0;
-  return double(p.batch) * double(p.num_heads) * double(p.seq_len_q) /
-         double(row_count(problem.tensor[ATTEST_DBIAS], 3));
+  const double rows = double(p.batch) * double(p.seq_len_q);  // of a head
+  double pairs = problem.has(ATTEST_DREL_BIAS) || problem.has(ATTEST_DSINKS) ? rows : 0;
+  if (problem.has(ATTEST_DBIAS))
+    pairs = std::max(
+        pairs, rows * double(p.num_heads) / double(row_count(problem.tensor[ATTEST_DBIAS], 3)));
+  return pairs;
 }
 
 /// A bound of the magnitudes of V, dO and all gradients.
@@ -122,7 +123,7 @@ double largest_gradient(const Problem& problem, const Tensors& inputs) {
                d_score = std::fabs(double(p.softmax_scale)) * d_logit,
                queries = double(p.seq_len_q * (p.num_heads / p.num_kv_heads));
   return std::max({v, queries * d_o, queries * d_score * largest_value(inputs[ATTEST_Q]),
-                   d_score * largest_value(inputs[ATTEST_K]), pairs_of_bias(problem) * d_logit});
+                   d_score * largest_value(inputs[ATTEST_K]), pairs_in_sum(problem) * d_logit});
 }
 
 }  // namespace
