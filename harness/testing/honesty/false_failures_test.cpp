@@ -25,7 +25,7 @@ TEST(RandomProblem, HasEveryFeatureAndSize) {
   uint64_t features = 0;
   int small = 0, large = 0, causal_f16 = 0;
   std::set<std::string> operations, dtypes;
-  for (uint64_t index = 0; index < 1000; ++index) {
+  for (uint64_t index = 0; index < 4000; ++index) {
     const Problem problem = random_problem(1, index);
     features |= problem.features;
     operations.emplace(problem.operation->name()), dtypes.emplace(dtype_name(problem.dtype));
@@ -41,7 +41,8 @@ TEST(RandomProblem, HasEveryFeatureAndSize) {
   EXPECT_EQ(print_features(features),
             "GQA+HEAD_DIM_V+CAUSAL+WINDOW+DIAGONAL+SOFTCAP+BIAS+MASK+LSE+VARLEN+SEQ_LENS+PAGES+"
             "ORDER+PATCHES+GRID+REL_BIAS+STRIDES+"
-            "MIXED_DTYPE+UNALIGNED+ALIBI+SINKS+BLOCK_MASK+GLOBAL+TOP_K+DESCALE+OWN(0)");
+            "MIXED_DTYPE+UNALIGNED+ALIBI+SINKS+BLOCK_MASK+GLOBAL+TOP_K+DESCALE+OWN(0)+OWN(1)+"
+            "OWN(2)");
   EXPECT_GT(small, 100);
   EXPECT_GT(large, 100);
   EXPECT_GT(causal_f16, 20);
