@@ -17,6 +17,7 @@
 
 #include "attest.hpp"
 #include "simd/sizes.hpp"
+#include "simd/softmax/grid_windows.hpp"
 #include "simd/softmax/softmax.hpp"
 #include "simd/softmax_backward/backward.hpp"
 
@@ -91,7 +92,7 @@ struct FlashBackwardCpu {
     work.group = p.num_heads / p.num_kv_heads;
     work.block = tiling.queries;
     work.is_grid = p.grid_height > 0;
-    work.patch = work.is_grid       ? p.window_height * p.window_width
+    work.patch = work.is_grid       ? impls::window_tokens(p)
                  : p.patch_size > 0 ? std::min(p.patch_size, p.seq_len_q)
                                     : p.seq_len_q;
     work.patch_blocks = ceil_div(work.patch, work.block);
@@ -175,14 +176,13 @@ struct FlashBackwardCpu {
     const attest_tensor* const t = problem.tensor;
     const int64_t kv_head = h / (p.num_heads / p.num_kv_heads),
                   size = t[ATTEST_Q].dtype == ATTEST_F32 ? 4 : 2;
-    BackwardSlice s;
     impls::Lengths lengths = impls::lengths(problem, data, b);
+    const int32_t* order = nullptr;
     if (data[ATTEST_ORDER] != nullptr) {  // its rows are those of the whole tensor
-      s.order = static_cast<const int32_t*>(data[ATTEST_ORDER]) + b * t[ATTEST_ORDER].stride[0] +
-                lengths.first_q;
+      order = static_cast<const int32_t*>(data[ATTEST_ORDER]) + b * t[ATTEST_ORDER].stride[0] +
+              lengths.first_q;
       lengths.first_q = lengths.first_kv = 0;
     }
-    const int32_t* const order = s.order;
     const bool packed_q = data[ATTEST_CU_SEQLENS_Q] != nullptr,
                packed_kv = data[ATTEST_CU_SEQLENS_KV] != nullptr;
     const auto at = [&](int role, int64_t head, int64_t batch, int64_t row) {
@@ -194,6 +194,7 @@ struct FlashBackwardCpu {
     const auto of_key = [&](int role) {
       return at(role, kv_head, packed_kv ? 0 : b, lengths.first_kv);
     };
+    BackwardSlice s;
     static_cast<impls::Slice&>(s) = impls::softmax_slice(problem, data, b, h, lengths);
     s.order = order;
     s.queries = lengths.q;
@@ -265,22 +266,12 @@ struct FlashBackwardCpu {
                     end = std::min(begin + work.block, patch + work.patch);
       return {begin, std::clamp(count, begin, end)};
     }
-    /// Floats of a row of a head's relative position bias.
-    int64_t rel_width() const { return 2 * p().window_width - 1; }
     /// Fills the lists of a grid, and widens its relative position bias.
     void list_grid() const {
-      const attest::Grid grid(p());
-      const attest::Softmax<attest::Any> a(of.problem, data);
-      for (int64_t n = 0; n < p().num_heads * work.rel_size; ++n)
-        rel_bias[n] =
-            a.rel_bias(n / work.rel_size, n % work.rel_size / rel_width(), n % rel_width());
-      for (int64_t n = 0; work.is_grid && n < p().seq_len_q; ++n) {
-        const attest::Grid::Point point = grid.point(n);
-        rel_place[n] = static_cast<int32_t>(point.window_y * rel_width() + point.window_x);
-        const int64_t token = grid.token(n);
-        order[n] = static_cast<int32_t>(token);
-        region[n] =
-            2 * (token / p().grid_width < p().shift_y) + (token % p().grid_width < p().shift_x);
+      if (work.rel_size > 0) impls::widen_rel_bias(of.problem, data, rel_bias);
+      for (int64_t begin = 0; work.is_grid && begin < p().seq_len_q; begin += work.patch) {
+        impls::list_window(p(), begin / work.patch, order + begin, region + begin);
+        impls::list_rel_places(p(), rel_place + begin);
       }
     }
     /// Query head h of sequence b; on a grid in the order of its windows.
@@ -292,8 +283,7 @@ struct FlashBackwardCpu {
       if (work.rel_size > 0) {
         s.rel_bias = rel_bias + h * work.rel_size;
         s.rel_place = rel_place;
-        s.rel_centre =
-            static_cast<int32_t>((p().window_height - 1) * rel_width() + p().window_width - 1);
+        s.rel_centre = impls::rel_centre(p());
       }
       return s;
     }
@@ -304,7 +294,7 @@ struct FlashBackwardCpu {
       if (work.is_grid) {
         const int64_t begin = n / work.patch_blocks * work.patch;
         s.limits = {begin, begin + work.patch};
-        if (p().shift_bias != 0 && crosses_seam(s.limits))
+        if (p().shift_bias != 0 && impls::crosses_seam(region + begin, work.patch))
           s.region = region, s.shift_bias = p().shift_bias;
         return s;
       }
@@ -312,10 +302,6 @@ struct FlashBackwardCpu {
       const int64_t end = std::min((n / work.patch_blocks + 1) * p().patch_size, s.keys);
       s.limits = {std::max<int64_t>(0, end - p().patch_size), end};
       return s;
-    }
-    bool crosses_seam(Range window) const {
-      return std::any_of(region + window.begin, region + window.end,
-                         [&](int32_t side) { return side != region[window.begin]; });
     }
     /// The parts that some query of a block sees: those of the global tokens, and those of its
     /// window behind them.

@@ -7,8 +7,8 @@
 
 #include "attest.hpp"
 #include "simd/sizes.hpp"
+#include "simd/softmax/grid_windows.hpp"
 #include "simd/softmax/softmax.hpp"
-#include "simd/storage.hpp"
 
 namespace {
 
@@ -120,15 +120,11 @@ struct WindowCpu {
     const Plan w = plan(problem);
     float* const rel_bias = static_cast<float*>(workspace);
     int32_t* const places = reinterpret_cast<int32_t*>(static_cast<char*>(workspace) + w.rel_bytes);
-    if (w.rel_size > 0) widen_rel_bias(data, rel_bias);
-    if (p.grid_height > 0)
-      for (int64_t n = 0; n < w.window; ++n)
-        places[n] = static_cast<int32_t>(n / p.window_width * (2 * p.window_width - 1) +
-                                         n % p.window_width);
+    if (w.rel_size > 0) impls::widen_rel_bias(problem, data, rel_bias);
+    if (p.grid_height > 0) impls::list_rel_places(p, places);
     const int64_t tasks = p.batch * p.num_heads * w.windows * w.groups;
     float* const table = reinterpret_cast<float*>(reinterpret_cast<char*>(places) + w.place_bytes);
-    const int32_t centre =
-        static_cast<int32_t>((p.window_height - 1) * (2 * p.window_width - 1) + p.window_width - 1);
+    const int32_t centre = impls::rel_centre(p);
     if (w.table_row > 0) fill_table(w, rel_bias, places, centre, table);
     char* const threads = reinterpret_cast<char*>(table) + w.table_bytes;
     impls::share(tasks, problem.threads, threads, w.thread_bytes, [&](int64_t task, char* own) {
@@ -145,7 +141,7 @@ struct WindowCpu {
         impls::Slice next = slice;
         look_ahead(w, task, reinterpret_cast<int32_t*>(own + 2 * w.list_bytes), region, slice,
                    next);
-        list_window(window, order, region);
+        impls::list_window(p, window, order, region);
         slice.order = order;
         slice.pairs_of_rows = true;
         if (w.table_row > 0) {
@@ -156,7 +152,7 @@ struct WindowCpu {
           slice.rel_place = places;
           slice.rel_centre = centre;
         }
-        if (p.shift_bias != 0 && crosses_seam(region, w.window))
+        if (p.shift_bias != 0 && impls::crosses_seam(region, w.window))
           slice.region = region, slice.shift_bias = p.shift_bias;
         return impls::attend<Tiles>(slice, part, {0, w.window}, scratch);
       }
@@ -174,7 +170,7 @@ struct WindowCpu {
                   impls::Slice& next) const {
     const int64_t before = task % (w.windows * w.groups) - problem.threads;
     if (before < 0 || before / w.groups == (before + problem.threads) / w.groups) return;
-    list_window(before / w.groups, order, region);
+    impls::list_window(softmax(), before / w.groups, order, region);
     next.order = order;
     slice.next = &next;
     slice.next_keys = {0, w.window};
@@ -194,40 +190,6 @@ struct WindowCpu {
     const int64_t begin = first + part.begin, end = first + part.end;
     if (begin < n.q) impls::attend<Tiles>(slice, {begin, std::min(end, n.q)}, keys, scratch);
     if (end > n.q) impls::clear_rows(slice, {std::max(begin, n.q), std::min(end, n.rows_q)});
-  }
-
-  /// The tokens of a grid window, row by row of the rolled grid, and which side of the seams each
-  /// comes from.
-  void list_window(int64_t window, int32_t* order, int32_t* region) const {
-    const attest_softmax_params& p = softmax();
-    const int64_t across = p.grid_width / p.window_width;
-    const int64_t seam_y = modulo(p.shift_y, p.grid_height),
-                  seam_x = modulo(p.shift_x, p.grid_width);
-    int64_t y = (window / across * p.window_height + seam_y) % p.grid_height;
-    const int64_t left = (window % across * p.window_width + seam_x) % p.grid_width;
-    for (int64_t i = 0; i < p.window_height; ++i, y = y + 1 == p.grid_height ? 0 : y + 1) {
-      int64_t x = left;
-      for (int64_t j = 0; j < p.window_width; ++j, x = x + 1 == p.grid_width ? 0 : x + 1) {
-        *order++ = static_cast<int32_t>(y * p.grid_width + x);
-        *region++ = 2 * (y < seam_y) + (x < seam_x);
-      }
-    }
-  }
-  static bool crosses_seam(const int32_t* region, int64_t window) {
-    return std::any_of(region, region + window, [&](int32_t side) { return side != region[0]; });
-  }
-  static int64_t modulo(int64_t n, int64_t size) { return (n % size + size) % size; }
-
-  /// [num_heads][2 * window_height - 1][2 * window_width - 1] as dense floats.
-  void widen_rel_bias(void* const* data, float* target) const {
-    const attest_softmax_params& p = softmax();
-    const attest_tensor& t = problem.tensor[ATTEST_REL_BIAS];
-    const char* const source = static_cast<const char*>(data[ATTEST_REL_BIAS]);
-    for (int64_t h = 0; h < p.num_heads; ++h)
-      for (int64_t y = 0; y < 2 * p.window_height - 1; ++y)
-        for (int64_t x = 0; x < 2 * p.window_width - 1; ++x)
-          *target++ =
-              impls::element(t.dtype, source, h * t.stride[0] + y * t.stride[1] + x * t.stride[2]);
   }
 
   /// [num_heads][window: keys][table_row: queries] from the dense relative bias.

@@ -164,7 +164,7 @@ const T* row_at(const Slice& s, const T* data, int64_t stride, int64_t page_stri
   if (s.pages != nullptr)
     return data + s.pages[place / s.page_size * s.pages_stride] * page_stride +
            place % s.page_size * stride;
-  return data + (s.order != nullptr ? s.order[place] : place) * stride;
+  return data + row_of(s, place) * stride;
 }
 
 /// What bias, mask and block mask add to the logit of places i and j; -inf: not attended.
@@ -224,7 +224,7 @@ void store_rows(const Slice& s, const Block& b, float* rows) {
     const int64_t stride = direct ? s.o_stride : depth;
     const bool odd = transpose_out(b.o + first, wide, depth, inverse, target, stride);
     for (int64_t i = 0; i < lanes; ++i) {
-      const int64_t place = b.first + first + i, row = s.order != nullptr ? s.order[place] : place;
+      const int64_t place = b.first + first + i, row = row_of(s, place);
       // A sum that is NaN says that scores are.
       if (odd && b.sum[first + i] > 0) mend_row<T>(s, b, place, target + i * stride);
       if (!direct) narrow_row(target + i * stride, s.head_dim_v, o + row * s.o_stride);
