@@ -1,10 +1,10 @@
-// Structs to bytes and back, by the `walk` of tensor/walk.hpp, for messages between two processes
-// of one build.
+// pack() writes a struct into bytes, and unpack() reads it again, by the `walk` of tensor/walk.hpp.
+// The bytes are messages between two processes of one build.
 //
-// The bytes hold the values in the order of the walk, without keys. A number is its own bytes. A
-// string or a vector begins with its length, an optional with whether there is a value, a variant
-// with the index of its struct; lengths and indices are uint64_t. Types of kPacksAsBytes are copied
-// as they lie in memory.
+// The bytes hold the values in the order of the walk, without keys. A number is copied as it lies
+// in memory. A string or a vector begins with its length. An optional begins with whether it has a
+// value. A variant begins with the index of its struct. Lengths and indices are uint64_t. Types of
+// kPacksAsBytes are copied as they lie in memory.
 #pragma once
 #include <cstddef>
 #include <cstdint>

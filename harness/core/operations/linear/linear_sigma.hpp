@@ -63,8 +63,8 @@ struct Moments {
   std::vector<double> E0, E1, E2;
   // How far the rounding of a sum leans to one side: the square of a share of the sum. For z and S.
   std::vector<double> repeated_z, repeated;
-  // How z and S change if each addend is rounded to the accumulator's smallest step, and the
-  // variance of sums in any order. Empty if no sum is that small.
+  // By how much z and S change if each addend is rounded to the accumulator's smallest step, and
+  // the variance of that change over all orders of the sum. Empty if no sum is that small.
   std::vector<double> rounding_z, small_z, rounding, small;
   // Sums of v and v^2 over the keys that count. Empty with a state.
   std::vector<double> V1, V2;
@@ -82,19 +82,20 @@ struct SmallestStep {
   /// Whether sums may be so small. Those of f16 may, whose step is 2^-24; the steps of bf16 and
   /// float32 are below 2^-100.
   bool matters() const { return size > 0x1p-100 && factor > 0; }
-  /// By how much an addend changes if it is rounded to whole steps. Sums below the smallest normal
-  /// number are whole steps themselves: they err by the sum of this, whatever their order.
+  /// By how much an addend changes if it is rounded to whole steps. A sum below the smallest normal
+  /// number is a whole number of steps, so its error is the sum of these changes in any order.
   double rounding(double addend) const {
     if (!matters()) return 0;
     const double shift = 0x1.8p52 * size;  // numbers around it are one step apart
     return factor * (((addend + shift) - shift) - addend);
   }
-  /// The variance of the error of an addition, or of a number alone: all may be lost, no more.
+  /// The variance of the error of one addition, or of rounding one number. The error is never
+  /// larger than the addend.
   double variance(double addend) const {
     return matters() ? factor * factor * std::min(size * size / 12, addend * addend) : 0;
   }
-  /// The share of numbers of this mean that is lost to one side: those below half a step. It is
-  /// small if the mean is well above that.
+  /// Numbers below half a step become 0. This is their share among numbers of the given mean: an
+  /// estimate, which is small if the mean is well above half a step.
   double lost_share(double mean) const {
     return matters() ? std::min(std::pow(size / 2 / mean, 4), 1.0) : 0;
   }
@@ -118,8 +119,8 @@ struct Variances {
   // Kernels without a state: the errors of one sum over keys, where a state has one sum for each
   // channel. 0 with a state.
   double one_sum;
-  // The accumulator's smallest steps in sums over keys, in sums over channels, and in both of a
-  // kernel without a state; and those of its weights as operand of PV.
+  // The accumulator's smallest step in sums over keys and in sums over channels. A kernel without a
+  // state has one for its sums over pairs, and one for its weights as operand of PV.
   SmallestStep key_step, channel_step, pair_step, weight_step;
 
   /// These variances, but only those of phi(k), or of the state: the errors that all rows of a key

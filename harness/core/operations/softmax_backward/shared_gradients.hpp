@@ -1,7 +1,8 @@
 // Gradients that all sequences share: of the relative position bias and of the sinks.
 //
 //   SharedGradients shared(problem);
-//   for each sequence, key head and query head h of its group: shared.add(rows, errors, h);
+//   // For each sequence and each query head h of each key head:
+//   shared.add(rows, errors, h);
 //   shared.finish(errors, sink);
 #pragma once
 #include <vector>

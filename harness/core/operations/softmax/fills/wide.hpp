@@ -22,10 +22,11 @@ inline constexpr uint64_t kWideStream = 0x77696465;
 ///
 /// If BIAS has a number for each pair, in a dtype that holds more than f16 does, two kinds of its
 /// rows change. Each kind is one row in 16, or one in 8 if there are fewer than 32 rows. In the
-/// first kind, the biases are -131,072 and -132,096 in turn. float32 still adds scores to them
-/// well enough. In the second kind, all biases are -1e8, and float32 loses the scores beside them.
-/// The judge therefore accepts any average of values for such a row. A kernel that takes the row
-/// for hidden gives 0. Channel 0 of V then lies between 1 and 1.0625, so 0 is no average of it.
+/// first kind, the biases are -131,072 and -132,096 in turn. In float32, a score that is added to
+/// such a bias keeps enough bits to be judged. In the second kind, all biases are -1e8. In float32,
+/// a score that is added to -1e8 is rounded away. The judge therefore accepts any average of values
+/// for such a row. A kernel that takes the row for hidden gives 0. Channel 0 of V lies between 1
+/// and 1.0625 there, so 0 is no average of it.
 void write_wide(const Problem& problem, uint64_t seed, const Tensors& tensors);
 
 /// Makes the golden of the fill "wide". It judges fewer rows than that of "random", because a few
