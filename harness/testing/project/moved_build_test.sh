@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Moves what a build tree needs to run, and uses it there: suites and attest.h are found beside the
-# program.
+# program, and no library in the working directory.
 # usage: moved_build_test.sh BUILD_DIR CC     exit code 77 (skipped): the program has not been built
 set -euo pipefail
 build=$1 cc=$2
@@ -14,6 +14,15 @@ mkdir "$work/moved/plugins"
 cp "$build/plugins/naive.so" "$work/moved/plugins"
 cd "$work"
 die() { echo "$*"; exit 1; }
+
+# Broken libraries of the names that the programs need.
+mkdir broken
+for library in $(ldd moved/bin/attest moved/bin/attest-worker | awk '/=>/ {print $1}'); do
+  echo "no library" >"broken/$library"
+done
+[[ $(ls broken) ]] || die "ldd names no library"
+(cd broken && ../moved/bin/attest run 'softmax seq_len_q=8 head_dim=8' --impl naive --judge-only) \
+  >said 2>&1 || { cat said; die "a library of the working directory is loaded"; }
 
 # The source tree may be there: a suite that only the copy has shows where they are looked for.
 [[ -e moved/suites/smoke.json ]] || die "the build tree has no suites"
