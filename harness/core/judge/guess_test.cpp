@@ -12,7 +12,7 @@
 #include "core/judge/testing/emulated_outputs.hpp"
 #include "core/operations/mistake.hpp"
 #include "core/operations/softmax/sigma/emulate.hpp"
-#include "core/operations/softmax/testing/softmax_cases.hpp"
+#include "core/operations/softmax/testing/make_case.hpp"
 #include "core/tensor/random.hpp"
 
 namespace attest::core {

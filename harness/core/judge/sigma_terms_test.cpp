@@ -11,7 +11,7 @@
 #include "core/judge/testing/term_trial.hpp"
 #include "core/operations/softmax/sigma/emulate.hpp"
 #include "core/operations/softmax/sigma/sigma.hpp"
-#include "core/operations/softmax/testing/softmax_cases.hpp"
+#include "core/operations/softmax/testing/make_case.hpp"
 #include "core/tensor/random.hpp"
 
 namespace attest::core {
@@ -154,22 +154,144 @@ SoftmaxArithmetic rough_exp(double error) {
   return a;
 }
 
-std::vector<TermCase> term_cases() {
-  constexpr auto kQk = &SoftmaxArithmetic::qk, kPv = &SoftmaxArithmetic::pv,
-                 kProbability = &SoftmaxArithmetic::probability, kScore = &SoftmaxArithmetic::score,
-                 kAccumulator = &SoftmaxArithmetic::accumulator;
-  constexpr uint32_t kFirst = ATTEST_P_NORMALISED_FIRST;
-  using T = SigmaTerm;
+// --- Terms ---
+
+using T = SigmaTerm;
+constexpr auto kQk = &SoftmaxArithmetic::qk, kPv = &SoftmaxArithmetic::pv,
+               kProbability = &SoftmaxArithmetic::probability, kScore = &SoftmaxArithmetic::score,
+               kAccumulator = &SoftmaxArithmetic::accumulator;
+constexpr uint32_t kFirst = ATTEST_P_NORMALISED_FIRST;
+
+std::vector<TermCase> terms_of_dot_products() {
   return {
-      {T::kOutput, "output", "stores o in f16", in(ATTEST_F16, {}),
-       [] { return dense({.keys = 7, .dtype = ATTEST_F16}); }, Bug::kNormaliser},
-      {T::kOutputSubnormal, "output_subnormal", "stores o near 2^-18 in f16", in(ATTEST_F16, {}),
+      {T::kDotProduct, "dot_product", "q k sums to nearly 0 over large products",
+       in(ATTEST_F32, {}, 0, 16),
        [] {
-         Case c = dense({.keys = 7, .dtype = ATTEST_F16});
-         edit(c, ATTEST_V, [](int64_t, int64_t, double x) { return x * 0x1p-18; });
+         Case c = dense({.q_factor = 100});
+         std::vector<double> half(16);
+         edit(c, ATTEST_Q, [&](int64_t, int64_t d, double x) {
+           return d < 16 ? half[size_t(d)] = x : half[size_t(d - 16)];
+         });
+         edit(c, ATTEST_K, [&](int64_t, int64_t d, double x) {
+           return d < 16 ? half[size_t(d)] = x : 1e-3 * x - half[size_t(d - 16)];
+         });
+         return c;
+       }},
+      {T::kDotGrowth, "dot_growth", "1,024 products of one sign in one sum",
+       in(ATTEST_F32, {}, 0, 16),
+       [] {
+         Case c = dense({.keys = 197, .head_dim = 1024});
+         for (const int32_t role : {int32_t(ATTEST_Q), int32_t(ATTEST_K)})
+           edit(c, role, [](int64_t, int64_t, double x) { return 1 + 0.1 * x; });
+         return c;
+       }},
+      {T::kOwnOrder,
+       "own_order",
+       "equal keys, every eighth product summed in halves",
+       in(ATTEST_F32, {}, 0, 16),
+       [] { return equal_keys({.q_factor = 30}); },
+       Bug::kNormaliser,
+       {.mixed_orders = true}},
+      {T::kOperands, "operands", "Q and K as bf16", in(ATTEST_F32, {{kQk, ATTEST_BF16}}),
+       [] { return dense({}); }},
+      {T::kQuery, "query", "Q and K as bf16 where values are the keys",
+       in(ATTEST_F32, {{kQk, ATTEST_BF16}}),
+       [] {
+         Case c = dense({.keys = 4099});
+         std::memcpy(c.tensors[ATTEST_V].data, c.tensors[ATTEST_K].data,
+                     size_t(extent_bytes(c.tensors[ATTEST_K].spec)));
+         return c;
+       }},
+      {T::kFoldedScale,
+       "folded_scale",
+       "Q times 0.0622 rounded to bf16 again, where queries are keys",
+       in(ATTEST_BF16, {{kQk, ATTEST_BF16}}),
+       [] {
+         Case c = dense({.keys = 100,
+                         .rows = 100,
+                         .head_dim = 256,
+                         .dtype = ATTEST_BF16,
+                         .lse = true,
+                         .softmax_scale = 0.0622416f});
+         std::memcpy(c.tensors[ATTEST_Q].data, c.tensors[ATTEST_K].data,
+                     size_t(extent_bytes(c.tensors[ATTEST_Q].spec)));
+         return c;
+       },
+       Bug::kLse,
+       {.scale = ScalePlace::kQueries}},
+      {T::kSmallOperands,
+       "small_operands",
+       "Q times 0.177 rounded to f16 again, where Q or K is subnormal in each channel",
+       in(ATTEST_F16, {{kQk, ATTEST_F16}}),
+       [] {
+         Case c = dense({.dtype = ATTEST_F16});
+         softmax_operation().fill(c.problem, {"subnormal", 1}, c.tensors, false);
+         return c;
+       },
+       Bug::kScale,
+       {.scale = ScalePlace::kQueries},
+       {"subnormal"}},
+      {T::kAverage, "average", "scores of 60 from operands in f8e5m2",
+       in(ATTEST_F32, {{kQk, ATTEST_F8E5M2}}),
+       [] {
+         Case c = dense({.keys = 7, .rows = 2000, .q_factor = 60});
+         edit(c, ATTEST_V, [](int64_t, int64_t, double x) { return 0.01 * x; });
+         return c;
+       },
+       Bug::kAddition},
+  };
+}
+
+std::vector<TermCase> terms_of_scores() {
+  return {
+      {T::kScore, "score", "keeps scores in f16", in(ATTEST_F32, {{kScore, ATTEST_F16}}),
+       [] { return dense({.keys = 197}); }},
+      {T::kCommonAddend, "common_addend", "f16 scores, each rounded again with the same bias",
+       in(ATTEST_F32, {{kScore, ATTEST_F16}}),
+       [] {
+         Case c = dense({.keys = 16411, .rows = 4, .lse = true, .row_bias = true});
+         // Scores near 12, where f16 has an ulp of 2^-7
+         const double length = 12 * std::sqrt(32.0);
+         edit(c, ATTEST_Q, [](int64_t, int64_t d, double x) { return d == 0 ? 1 : 0.5 * x; });
+         edit(c, ATTEST_K, [&](int64_t, int64_t d, double x) { return d == 0 ? length : 0.5 * x; });
+         edit(c, ATTEST_BIAS, [](int64_t, int64_t, double) { return 0.9 * 0x1p-8; });
+         return c;
+       },
+       Bug::kLse},
+      {T::kAtCap, "at_cap", "f16 scores, half of which are at the softcap, which f16 does not have",
+       in(ATTEST_F32, {{kScore, ATTEST_F16}}),
+       [] {
+         Case c = dense({.rows = 4, .softcap = 1 + 0.48F * 0x1p-10F});
+         const double length = 40 * std::sqrt(32.0);
+         edit(c, ATTEST_Q, [](int64_t, int64_t d, double x) { return d == 0 ? 1 : 0.3 * x; });
+         edit(c, ATTEST_K, [&](int64_t j, int64_t d, double x) {
+           return d == 0 && j % 2 == 0 ? length : 0.3 * x;
+         });
+         edit(c, ATTEST_V,
+              [](int64_t j, int64_t, double x) { return j % 2 == 0 ? 0 : 1 + 0.1 * x; });
          return c;
        },
        Bug::kNormaliser},
+      {T::kSinkLead,
+       "sink_lead",
+       "subtracts a sink of 60 from 16 scores near 0 in f32",
+       {},
+       [] { return dense({.keys = 16, .q_factor = 0.3, .sink = 60}); }},
+      {T::kWeighsByLse, "weighs_by_lse", "p = exp(s - lse) with an lse of 400",
+       in(ATTEST_F32, {}, ATTEST_WEIGHS_BY_LSE, 16),
+       [] {
+         Case c = dense({.mean_v = 1});
+         edit(c, ATTEST_Q, [](int64_t, int64_t d, double x) { return d == 0 ? 1 : x; });
+         edit(c, ATTEST_K,
+              [](int64_t, int64_t d, double x) { return d == 0 ? 400 * std::sqrt(32.0) : x; });
+         return c;
+       },
+       Bug::kNormaliser},
+  };
+}
+
+std::vector<TermCase> terms_of_probabilities() {
+  return {
       {T::kProbability, "probability", "keeps p in bf16",
        in(ATTEST_F32, {{kProbability, ATTEST_BF16}}), [] { return dense({}); }},
       {T::kSubnormal, "subnormal", "one key takes the weight, the other p are subnormal in f16",
@@ -212,27 +334,85 @@ std::vector<TermCase> term_cases() {
        "600 p of 1 to 2 subnormal steps of f8e4m3, divided before they are rounded",
        in(ATTEST_F32, {{kProbability, ATTEST_F8E4M3}}, kFirst),
        [] { return dense({.keys = 600, .q_factor = 0.2, .mean_v = 1}); }, Bug::kAddition},
-      {T::kAverage, "average", "scores of 60 from operands in f8e5m2",
-       in(ATTEST_F32, {{kQk, ATTEST_F8E5M2}}),
+      {T::kEqualScores, "equal_scores", "p of equal keys rounded to f16 after it was normalised",
+       in(ATTEST_F32, {{kProbability, ATTEST_F16}}, kFirst),
+       [] { return equal_keys({.keys = 1100, .mean_v = 1}); }, Bug::kNormaliser},
+      {T::kNormaliser, "normaliser", "the normaliser sums p rounded to bf16",
+       in(ATTEST_F32, {{kProbability, ATTEST_BF16}}, ATTEST_SUMS_ROUNDED_P),
+       [] { return dense({.keys = 7, .lse = true}); }, Bug::kLse},
+      {T::kTruncation, "truncation", "cuts p to f16",
+       in(ATTEST_F32, {{kProbability, ATTEST_F16}}, ATTEST_P_TRUNCATED),
+       [] { return dense({.mean_v = 1}); }, Bug::kNormaliser},
+      {T::kCutSteps, "cut_steps",
+       "cuts p of some eight subnormal steps of f16 beside a key without a value",
+       in(ATTEST_F32, {{kProbability, ATTEST_F16}}, ATTEST_P_TRUNCATED),
        [] {
-         Case c = dense({.keys = 7, .rows = 2000, .q_factor = 60});
-         edit(c, ATTEST_V, [](int64_t, int64_t, double x) { return 0.01 * x; });
+         Case c = dominated({.keys = 4099}, 4098, 14.5);
+         edit(c, ATTEST_V,
+              [](int64_t j, int64_t, double x) { return j == 4098 ? 0 : 1 + 0.1 * x; });
          return c;
        },
        Bug::kAddition},
+  };
+}
+
+std::vector<TermCase> terms_of_flushed_probabilities() {
+  return {
+      {T::kFlushed, "flushed", "flushes p below 2^-14 to 0",
+       in(ATTEST_F32, {{kProbability, ATTEST_F16}}, ATTEST_FLUSHES_SUBNORMALS),
+       [] { return dominated({.keys = 4099, .mean_v = 1}, 4098, 14); }, Bug::kNormaliser},
+      {T::kFlushedApart,
+       "flushed_apart",
+       "the same in each half of the keys, beside its own maximum; the halves' values cancel",
+       in(ATTEST_F32, {{kProbability, ATTEST_F16}}, ATTEST_FLUSHES_SUBNORMALS),
+       [] {
+         constexpr int64_t kKeys = 63;
+         Case c = dominated({.keys = kKeys}, kKeys - 1, 14, 0.1);
+         std::vector<double> values(size_t(kKeys * 32));
+         edit(c, ATTEST_V, [&](int64_t j, int64_t d, double x) {
+           values[size_t(j * 32 + d)] = x;
+           if (j == kKeys - 1) return 0.0;
+           return j < kKeys / 2 ? x : -values[size_t((kKeys - 2 - j) * 32 + d)];
+         });
+         return c;
+       },
+       Bug::kAddition,
+       {.parts = 2}},
+      {T::kFlushedRun,
+       "flushed_run",
+       "the same, where values grow from key to key and cancel over the row",
+       in(ATTEST_F32, {{kProbability, ATTEST_F16}}, ATTEST_FLUSHES_SUBNORMALS),
+       [] {
+         constexpr int64_t kKeys = 4099;
+         Case c = dominated({.keys = kKeys}, kKeys - 1, 14, 0.1);
+         edit(c, ATTEST_V, [&](int64_t j, int64_t, double) {
+           return j == kKeys - 1 ? 0 : double(2 * j) / double(kKeys - 2) - 1;
+         });
+         return c;
+       },
+       Bug::kAddition,
+       {.parts = 2}},
+      {T::kUnderflow,
+       "underflow",
+       "exp is 0 below the smallest normal float32, and the other keys' values are 0",
+       {},
+       [] {
+         Case c = dominated({}, 1020, 87.5, 0.1);
+         edit(c, ATTEST_V,
+              [](int64_t j, int64_t, double x) { return j == 1020 ? 0 : 1 + 0.1 * x; });
+         return c;
+       },
+       Bug::kTinyAddition},
+  };
+}
+
+std::vector<TermCase> terms_of_sums() {
+  return {
       {T::kSmallSums, "small_sums", "sums of some 2^-28 kept in f16",
        in(ATTEST_F32, {{kAccumulator, ATTEST_F16}}, 0, 16),
        [] {
          Case c = dense({});
          edit(c, ATTEST_V, [](int64_t, int64_t, double x) { return 0x1p-28 * x; });
-         return c;
-       },
-       Bug::kAddition},
-      {T::kSmallValues, "small_values", "V near 2^-13 kept in f8e4m3",
-       in(ATTEST_F32, {{kPv, ATTEST_F8E4M3}}),
-       [] {
-         Case c = dense({});
-         edit(c, ATTEST_V, [](int64_t, int64_t, double x) { return 0x1p-13 * x; });
          return c;
        },
        Bug::kAddition},
@@ -275,96 +455,6 @@ std::vector<TermCase> term_cases() {
          return c;
        },
        Bug::kLse},
-      {T::kEqualScores, "equal_scores", "p of equal keys rounded to f16 after it was normalised",
-       in(ATTEST_F32, {{kProbability, ATTEST_F16}}, kFirst),
-       [] { return equal_keys({.keys = 1100, .mean_v = 1}); }, Bug::kNormaliser},
-      {T::kNormaliser, "normaliser", "the normaliser sums p rounded to bf16",
-       in(ATTEST_F32, {{kProbability, ATTEST_BF16}}, ATTEST_SUMS_ROUNDED_P),
-       [] { return dense({.keys = 7, .lse = true}); }, Bug::kLse},
-      {T::kTruncation, "truncation", "cuts p to f16",
-       in(ATTEST_F32, {{kProbability, ATTEST_F16}}, ATTEST_P_TRUNCATED),
-       [] { return dense({.mean_v = 1}); }, Bug::kNormaliser},
-      {T::kFlushed, "flushed", "flushes p below 2^-14 to 0",
-       in(ATTEST_F32, {{kProbability, ATTEST_F16}}, ATTEST_FLUSHES_SUBNORMALS),
-       [] { return dominated({.keys = 4099, .mean_v = 1}, 4098, 14); }, Bug::kNormaliser},
-      {T::kFlushedApart,
-       "flushed_apart",
-       "the same in each half of the keys, beside its own maximum; the halves' values cancel",
-       in(ATTEST_F32, {{kProbability, ATTEST_F16}}, ATTEST_FLUSHES_SUBNORMALS),
-       [] {
-         constexpr int64_t kKeys = 63;
-         Case c = dominated({.keys = kKeys}, kKeys - 1, 14, 0.1);
-         std::vector<double> values(size_t(kKeys * 32));
-         edit(c, ATTEST_V, [&](int64_t j, int64_t d, double x) {
-           values[size_t(j * 32 + d)] = x;
-           if (j == kKeys - 1) return 0.0;
-           return j < kKeys / 2 ? x : -values[size_t((kKeys - 2 - j) * 32 + d)];
-         });
-         return c;
-       },
-       Bug::kAddition,
-       {.parts = 2}},
-      {T::kFlushedRun,
-       "flushed_run",
-       "the same, where values grow from key to key and cancel over the row",
-       in(ATTEST_F32, {{kProbability, ATTEST_F16}}, ATTEST_FLUSHES_SUBNORMALS),
-       [] {
-         constexpr int64_t kKeys = 4099;
-         Case c = dominated({.keys = kKeys}, kKeys - 1, 14, 0.1);
-         edit(c, ATTEST_V, [&](int64_t j, int64_t, double) {
-           return j == kKeys - 1 ? 0 : double(2 * j) / double(kKeys - 2) - 1;
-         });
-         return c;
-       },
-       Bug::kAddition,
-       {.parts = 2}},
-      {T::kScore, "score", "keeps scores in f16", in(ATTEST_F32, {{kScore, ATTEST_F16}}),
-       [] { return dense({.keys = 197}); }},
-      {T::kDotProduct, "dot_product", "q k sums to nearly 0 over large products",
-       in(ATTEST_F32, {}, 0, 16),
-       [] {
-         Case c = dense({.q_factor = 100});
-         std::vector<double> half(16);
-         edit(c, ATTEST_Q, [&](int64_t, int64_t d, double x) {
-           return d < 16 ? half[size_t(d)] = x : half[size_t(d - 16)];
-         });
-         edit(c, ATTEST_K, [&](int64_t, int64_t d, double x) {
-           return d < 16 ? half[size_t(d)] = x : 1e-3 * x - half[size_t(d - 16)];
-         });
-         return c;
-       }},
-      {T::kDotGrowth, "dot_growth", "1,024 products of one sign in one sum",
-       in(ATTEST_F32, {}, 0, 16),
-       [] {
-         Case c = dense({.keys = 197, .head_dim = 1024});
-         for (const int32_t role : {int32_t(ATTEST_Q), int32_t(ATTEST_K)})
-           edit(c, role, [](int64_t, int64_t, double x) { return 1 + 0.1 * x; });
-         return c;
-       }},
-      {T::kOwnOrder,
-       "own_order",
-       "equal keys, every eighth product summed in halves",
-       in(ATTEST_F32, {}, 0, 16),
-       [] { return equal_keys({.q_factor = 30}); },
-       Bug::kNormaliser,
-       {.mixed_orders = true}},
-      {T::kOperands, "operands", "Q and K as bf16", in(ATTEST_F32, {{kQk, ATTEST_BF16}}),
-       [] { return dense({}); }},
-      {T::kQuery, "query", "Q and K as bf16 where values are the keys",
-       in(ATTEST_F32, {{kQk, ATTEST_BF16}}),
-       [] {
-         Case c = dense({.keys = 4099});
-         std::memcpy(c.tensors[ATTEST_V].data, c.tensors[ATTEST_K].data,
-                     size_t(extent_bytes(c.tensors[ATTEST_K].spec)));
-         return c;
-       }},
-      {T::kValues, "values", "V as bf16, all of it 1.003", in(ATTEST_F32, {{kPv, ATTEST_BF16}}),
-       [] {
-         Case c = dense({});
-         edit(c, ATTEST_V, [](int64_t, int64_t, double) { return 1.003; });
-         return c;
-       },
-       Bug::kNormaliser},
       {T::kAccumulator,
        "accumulator",
        "one f32 sum over 16,411 keys with mean(v) = 1",
@@ -400,87 +490,40 @@ std::vector<TermCase> term_cases() {
          return c;
        },
        Bug::kNormaliser},
-      {T::kUnderflow,
-       "underflow",
-       "exp is 0 below the smallest normal float32, and the other keys' values are 0",
-       {},
+  };
+}
+
+std::vector<TermCase> terms_of_values() {
+  return {
+      {T::kSmallValues, "small_values", "V near 2^-13 kept in f8e4m3",
+       in(ATTEST_F32, {{kPv, ATTEST_F8E4M3}}),
        [] {
-         Case c = dominated({}, 1020, 87.5, 0.1);
-         edit(c, ATTEST_V,
-              [](int64_t j, int64_t, double x) { return j == 1020 ? 0 : 1 + 0.1 * x; });
-         return c;
-       },
-       Bug::kTinyAddition},
-      {T::kCommonAddend, "common_addend", "f16 scores, each rounded again with the same bias",
-       in(ATTEST_F32, {{kScore, ATTEST_F16}}),
-       [] {
-         Case c = dense({.keys = 16411, .rows = 4, .lse = true, .row_bias = true});
-         // Scores near 12, where f16 has an ulp of 2^-7
-         const double length = 12 * std::sqrt(32.0);
-         edit(c, ATTEST_Q, [](int64_t, int64_t d, double x) { return d == 0 ? 1 : 0.5 * x; });
-         edit(c, ATTEST_K, [&](int64_t, int64_t d, double x) { return d == 0 ? length : 0.5 * x; });
-         edit(c, ATTEST_BIAS, [](int64_t, int64_t, double) { return 0.9 * 0x1p-8; });
-         return c;
-       },
-       Bug::kLse},
-      {T::kAtCap, "at_cap", "f16 scores, half of which are at the softcap, which f16 does not have",
-       in(ATTEST_F32, {{kScore, ATTEST_F16}}),
-       [] {
-         Case c = dense({.rows = 4, .softcap = 1 + 0.48F * 0x1p-10F});
-         const double length = 40 * std::sqrt(32.0);
-         edit(c, ATTEST_Q, [](int64_t, int64_t d, double x) { return d == 0 ? 1 : 0.3 * x; });
-         edit(c, ATTEST_K, [&](int64_t j, int64_t d, double x) {
-           return d == 0 && j % 2 == 0 ? length : 0.3 * x;
-         });
-         edit(c, ATTEST_V,
-              [](int64_t j, int64_t, double x) { return j % 2 == 0 ? 0 : 1 + 0.1 * x; });
-         return c;
-       },
-       Bug::kNormaliser},
-      {T::kSinkLead,
-       "sink_lead",
-       "subtracts a sink of 60 from 16 scores near 0 in f32",
-       {},
-       [] { return dense({.keys = 16, .q_factor = 0.3, .sink = 60}); }},
-      {T::kCutSteps, "cut_steps",
-       "cuts p of some eight subnormal steps of f16 beside a key without a value",
-       in(ATTEST_F32, {{kProbability, ATTEST_F16}}, ATTEST_P_TRUNCATED),
-       [] {
-         Case c = dominated({.keys = 4099}, 4098, 14.5);
-         edit(c, ATTEST_V,
-              [](int64_t j, int64_t, double x) { return j == 4098 ? 0 : 1 + 0.1 * x; });
+         Case c = dense({});
+         edit(c, ATTEST_V, [](int64_t, int64_t, double x) { return 0x1p-13 * x; });
          return c;
        },
        Bug::kAddition},
-      {T::kFoldedScale,
-       "folded_scale",
-       "Q times 0.0622 rounded to bf16 again, where queries are keys",
-       in(ATTEST_BF16, {{kQk, ATTEST_BF16}}),
+      {T::kValues, "values", "V as bf16, all of it 1.003", in(ATTEST_F32, {{kPv, ATTEST_BF16}}),
        [] {
-         Case c = dense({.keys = 100,
-                         .rows = 100,
-                         .head_dim = 256,
-                         .dtype = ATTEST_BF16,
-                         .lse = true,
-                         .softmax_scale = 0.0622416f});
-         std::memcpy(c.tensors[ATTEST_Q].data, c.tensors[ATTEST_K].data,
-                     size_t(extent_bytes(c.tensors[ATTEST_Q].spec)));
+         Case c = dense({});
+         edit(c, ATTEST_V, [](int64_t, int64_t, double) { return 1.003; });
          return c;
        },
-       Bug::kLse,
-       {.scale = ScalePlace::kQueries}},
-      {T::kSmallOperands,
-       "small_operands",
-       "Q times 0.177 rounded to f16 again, where Q or K is subnormal in each channel",
-       in(ATTEST_F16, {{kQk, ATTEST_F16}}),
+       Bug::kNormaliser},
+      {T::kOutput, "output", "stores o in f16", in(ATTEST_F16, {}),
+       [] { return dense({.keys = 7, .dtype = ATTEST_F16}); }, Bug::kNormaliser},
+      {T::kOutputSubnormal, "output_subnormal", "stores o near 2^-18 in f16", in(ATTEST_F16, {}),
        [] {
-         Case c = dense({.dtype = ATTEST_F16});
-         softmax_operation().fill(c.problem, {"subnormal", 1}, c.tensors, false);
+         Case c = dense({.keys = 7, .dtype = ATTEST_F16});
+         edit(c, ATTEST_V, [](int64_t, int64_t, double x) { return x * 0x1p-18; });
          return c;
        },
-       Bug::kScale,
-       {.scale = ScalePlace::kQueries},
-       {"subnormal"}},
+       Bug::kNormaliser},
+  };
+}
+
+std::vector<TermCase> terms_of_shared_roundings() {
+  return {
       {T::kSharedRoundings,
        "shared_query",
        "Q as bf16, tokens of two flat halves of a picture that score alike",
@@ -521,6 +564,11 @@ std::vector<TermCase> term_cases() {
        Bug::kAddition,
        {},
        {"tokens"}},
+  };
+}
+
+std::vector<TermCase> terms_of_top_k() {
+  return {
       {T::kSwapped,
        "swapped",
        "keys at the edge of top_k whose scores differ by the order of their sums alone",
@@ -595,17 +643,17 @@ std::vector<TermCase> term_cases() {
        Bug::kLse,
        {},
        {"top_k_levels"}},
-      {T::kWeighsByLse, "weighs_by_lse", "p = exp(s - lse) with an lse of 400",
-       in(ATTEST_F32, {}, ATTEST_WEIGHS_BY_LSE, 16),
-       [] {
-         Case c = dense({.mean_v = 1});
-         edit(c, ATTEST_Q, [](int64_t, int64_t d, double x) { return d == 0 ? 1 : x; });
-         edit(c, ATTEST_K,
-              [](int64_t, int64_t d, double x) { return d == 0 ? 400 * std::sqrt(32.0) : x; });
-         return c;
-       },
-       Bug::kNormaliser},
   };
+}
+
+std::vector<TermCase> term_cases() {
+  std::vector<TermCase> all;
+  for (auto* const terms : {terms_of_dot_products, terms_of_scores, terms_of_probabilities,
+                            terms_of_flushed_probabilities, terms_of_sums, terms_of_values,
+                            terms_of_shared_roundings, terms_of_top_k}) {
+    for (TermCase& c : terms()) all.push_back(std::move(c));
+  }
+  return all;
 }
 
 // --- Emulating ---

@@ -12,7 +12,7 @@
 #include "core/judge/testing/emulated_outputs.hpp"
 #include "core/operations/linear/testing/linear_cases.hpp"
 #include "core/operations/softmax/sigma/sigma.hpp"
-#include "core/operations/softmax/testing/softmax_cases.hpp"
+#include "core/operations/softmax/testing/make_case.hpp"
 
 namespace attest::core {
 namespace {

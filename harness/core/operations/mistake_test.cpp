@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <set>
 
-#include "core/operations/softmax/testing/softmax_cases.hpp"
+#include "core/operations/softmax/testing/make_case.hpp"
 
 namespace attest::core {
 namespace {

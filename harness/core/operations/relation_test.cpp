@@ -6,7 +6,7 @@
 #include "core/operations/deformable/testing/deformable_cases.hpp"
 #include "core/operations/linear/testing/linear_cases.hpp"
 #include "core/operations/softmax/arithmetic.hpp"
-#include "core/operations/softmax/testing/softmax_cases.hpp"
+#include "core/operations/softmax/testing/make_case.hpp"
 
 namespace attest::core {
 namespace {

@@ -12,7 +12,7 @@
 #include "core/inputs/golden_store.hpp"
 #include "core/operations/softmax/golden/device_row_job.hpp"
 #include "core/operations/softmax/golden/device_rows.hpp"
-#include "core/operations/softmax/testing/softmax_cases.hpp"
+#include "core/operations/softmax/testing/all_cases.hpp"
 #include "core/problem/spec.hpp"
 #include "core/run/runner.hpp"
 #include "testing/named.hpp"

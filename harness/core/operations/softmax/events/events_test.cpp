@@ -9,7 +9,7 @@
 #include <cmath>
 #include <functional>
 
-#include "core/operations/softmax/testing/softmax_cases.hpp"
+#include "core/operations/softmax/testing/make_case.hpp"
 
 namespace attest::core {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "core/operations/softmax/events/events.hpp"
-#include "core/operations/softmax/testing/softmax_cases.hpp"
+#include "core/operations/softmax/testing/all_cases.hpp"
 
 namespace attest::core {
 namespace {

@@ -10,7 +10,7 @@
 #include <set>
 
 #include "core/operations/softmax/problem/geometry.hpp"
-#include "core/operations/softmax/testing/softmax_cases.hpp"
+#include "core/operations/softmax/testing/all_cases.hpp"
 
 namespace attest::core {
 namespace {

@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "core/operations/softmax/sigma/sigma.hpp"
-#include "core/operations/softmax/testing/softmax_cases.hpp"
+#include "core/operations/softmax/testing/make_case.hpp"
 #include "core/tensor/error.hpp"
 
 namespace attest::core {

@@ -6,7 +6,8 @@
 #include <mutex>
 
 #include "core/operations/softmax/golden/row_plan.hpp"
-#include "core/operations/softmax/testing/softmax_cases.hpp"
+#include "core/operations/softmax/testing/all_cases.hpp"
+#include "core/operations/softmax/testing/brute_force.hpp"
 #include "core/tensor/dtype.hpp"
 #include "core/tensor/random.hpp"
 

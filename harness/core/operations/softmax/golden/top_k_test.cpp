@@ -11,7 +11,7 @@
 
 #include "core/operations/softmax/sigma/emulate.hpp"
 #include "core/operations/softmax/sigma/sigma.hpp"
-#include "core/operations/softmax/testing/softmax_cases.hpp"
+#include "core/operations/softmax/testing/brute_force.hpp"
 #include "core/tensor/error.hpp"
 
 namespace attest::core {

@@ -9,7 +9,8 @@
 #include <numeric>
 #include <set>
 
-#include "core/operations/softmax/testing/softmax_cases.hpp"
+#include "core/operations/softmax/testing/all_cases.hpp"
+#include "core/operations/softmax/testing/brute_force.hpp"
 #include "core/tensor/error.hpp"
 
 namespace attest::core {

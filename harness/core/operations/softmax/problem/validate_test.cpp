@@ -7,7 +7,7 @@
 #include <functional>
 #include <limits>
 
-#include "core/operations/softmax/testing/softmax_cases.hpp"
+#include "core/operations/softmax/testing/make_case.hpp"
 #include "core/tensor/error.hpp"
 
 namespace attest::core {

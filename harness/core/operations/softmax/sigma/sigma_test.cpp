@@ -7,7 +7,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "core/operations/softmax/testing/softmax_cases.hpp"
+#include "core/operations/softmax/testing/brute_force.hpp"
 #include "core/tensor/random.hpp"
 
 namespace attest::core {

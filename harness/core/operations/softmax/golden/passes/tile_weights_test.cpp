@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "core/operations/softmax/problem/geometry.hpp"
-#include "core/operations/softmax/testing/softmax_cases.hpp"
+#include "core/operations/softmax/testing/make_case.hpp"
 
 namespace attest::core::passes {
 namespace {
