@@ -8,6 +8,7 @@
 
 #include "attest.hpp"
 #include "dense_dbias.hpp"
+#include "top_k.hpp"
 
 namespace {
 
@@ -18,13 +19,14 @@ struct NaiveBackward {
       .summary = "gradients pair by pair in float32, threads over queries, then over keys",
       .operation = ATTEST_SOFTMAX_BACKWARD,
       .dtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16),
-      .features =
-          ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW |
-          ATTEST_WITH_DIAGONAL | ATTEST_WITH_BIAS | ATTEST_WITH_MASK | ATTEST_WITH_SOFTCAP |
-          ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS | ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_GLOBAL |
-          ATTEST_WITH_SEQ_LENS | ATTEST_WITH_VARLEN | ATTEST_WITH_PATCHES | ATTEST_WITH_ORDER |
-          ATTEST_WITH_GRID | ATTEST_WITH_STRIDES | ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED |
-          ATTEST_WITH_DBIAS | ATTEST_WITH_REL_BIAS | ATTEST_WITH_DREL_BIAS | ATTEST_WITH_DSINKS};
+      .features = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL |
+                  ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL | ATTEST_WITH_BIAS | ATTEST_WITH_MASK |
+                  ATTEST_WITH_SOFTCAP | ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS |
+                  ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_GLOBAL | ATTEST_WITH_SEQ_LENS |
+                  ATTEST_WITH_VARLEN | ATTEST_WITH_PATCHES | ATTEST_WITH_ORDER | ATTEST_WITH_GRID |
+                  ATTEST_WITH_STRIDES | ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED |
+                  ATTEST_WITH_DBIAS | ATTEST_WITH_REL_BIAS | ATTEST_WITH_DREL_BIAS |
+                  ATTEST_WITH_DSINKS | ATTEST_WITH_TOP_K};
   const attest_problem& problem;
 
   using Tensors = attest::Softmax<attest::Any>;
@@ -44,6 +46,7 @@ struct NaiveBackward {
     Sequence s(a, problem, static_cast<float*>(workspace));
     for (int64_t b = 0; b < a.p.batch; ++b) {
       read(a, b, s);
+      find_edges(a, s, b);
 #pragma omp parallel num_threads(problem.threads)
       {
         std::vector<float> sum(static_cast<size_t>(a.p.head_dim)),
@@ -67,6 +70,7 @@ struct NaiveBackward {
   /// the sums of DBIAS, DREL_BIAS and DSINKS over the sequences so far, dense.
   struct Sequence {
     float *q, *d_o, *delta, *lse, *k, *v, *d_bias, *d_rel_bias, *d_sinks;
+    std::vector<top_k::Edge> edges;  // [num_heads, seq_len_q]; empty without top_k
 
     Sequence(const Tensors& a, const attest_problem& problem, float* memory) {
       const int64_t queries = a.p.num_heads * a.p.seq_len_q,
@@ -80,6 +84,7 @@ struct NaiveBackward {
       d_bias = v + keys * a.p.head_dim_v;
       d_rel_bias = d_bias + dense_dbias::elements(problem.tensor[ATTEST_DBIAS]);
       d_sinks = d_rel_bias + dense_dbias::elements(problem.tensor[ATTEST_DREL_BIAS]);
+      if (a.p.top_k > 0) edges.resize(static_cast<size_t>(queries));
     }
   };
   /// What a pair adds: p times a row of dO to dV, ds times K or Q to dQ or dK, and to DBIAS ds
@@ -87,6 +92,25 @@ struct NaiveBackward {
   struct Weights {
     float p, ds, d_logit;
   };
+
+  /// With top_k: which keys of each query count.
+  void find_edges(const Tensors& a, Sequence& s, int64_t b) const {
+    if (s.edges.empty()) return;
+#pragma omp parallel num_threads(problem.threads)
+    {
+      std::vector<float> logits(static_cast<size_t>(a.p.seq_len_kv)), visible;
+#pragma omp for schedule(static)
+      for (int64_t n = 0; n < a.p.num_heads * a.rows(b); ++n) {
+        const int64_t h = n / a.rows(b), i = n % a.rows(b);
+        const auto [begin, end] = a.keys(b, i);
+        std::fill(logits.begin(), logits.end(), -std::numeric_limits<float>::infinity());
+        for (int64_t j = begin; j < end; ++j)
+          logits[static_cast<size_t>(j)] = logit_of(a, s, b, h, i, j).value;
+        s.edges[static_cast<size_t>(query_row(a, h, i))] =
+            top_k::find(a.p, logits.data(), a.p.seq_len_kv, visible);
+      }
+    }
+  }
 
   void read(const Tensors& a, int64_t b, const Sequence& s) const {
     const int64_t queries = a.rows(b), keys = a.key_rows(b);
@@ -137,18 +161,32 @@ struct NaiveBackward {
     return 1 - capped * capped;
   }
 
+  /// q.k, and what it becomes.
+  struct Logit {
+    float score, value;
+  };
+  /// Not inlined: copies of it might round differently, and then the edge of top_k, which is a
+  /// logit, would be another one wherever it is compared with.
+  [[gnu::noinline]] static Logit logit_of(const Tensors& a, const Sequence& s, int64_t b, int64_t h,
+                                          int64_t i, int64_t j) {
+    const float score = dot(s.q + query_row(a, h, i) * a.p.head_dim,
+                            s.k + key_row(a, a.kv_head(h), j) * a.p.head_dim, a.p.head_dim);
+    return {score, a.logit(score, b, h, i, j)};
+  }
+
   /// False: the pair is hidden, and nothing of it may be used.
   static bool weigh(const Tensors& a, const Sequence& s, int64_t b, int64_t h, int64_t i, int64_t j,
                     Weights& weights) {
     const int64_t query = query_row(a, h, i), key = key_row(a, a.kv_head(h), j);
-    const float score = dot(s.q + query * a.p.head_dim, s.k + key * a.p.head_dim, a.p.head_dim),
-                logit = a.logit(score, b, h, i, j);
-    if (logit == -std::numeric_limits<float>::infinity()) return false;
-    weights.p = std::exp(logit - s.lse[query]);
+    const Logit logit = logit_of(a, s, b, h, i, j);
+    if (logit.value == -std::numeric_limits<float>::infinity()) return false;
+    if (!s.edges.empty() && !s.edges[static_cast<size_t>(query)].counts(logit.value, j))
+      return false;
+    weights.p = std::exp(logit.value - s.lse[query]);
     weights.d_logit = weights.p * (dot(s.d_o + query * a.p.head_dim_v, s.v + key * a.p.head_dim_v,
                                        a.p.head_dim_v) -
                                    s.delta[query]);
-    weights.ds = slope(a.p, score) * weights.d_logit;
+    weights.ds = slope(a.p, logit.score) * weights.d_logit;
     return true;
   }
 

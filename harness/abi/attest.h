@@ -245,8 +245,8 @@ enum {
 // and dv sum over all query heads of a key head. A query that sees no key has dq = 0, a key that no
 // query sees dk = dv = 0, a hidden pair adds 0 to dbias. So has a row that belongs to no position:
 // one beyond a length of SEQ_LENS. Packed rows all belong to a sequence; if it has no keys, or no
-// queries, their gradients are 0. Nothing hidden leaks, not even NaN. Paged problems (generation
-// has no gradients), top_k, 8 bits, f64, and DBIAS where all keys share the bias are not judged.
+// queries, their gradients are 0. Nothing hidden leaks, not even NaN. Not judged: paged problems
+// (generation has no gradients), NaN logits with top_k, 8 bits, f64, DBIAS that all keys share.
 enum {
   ATTEST_DREL_BIAS = ATTEST_OWN,  // as REL_BIAS, written by ATTEST_SOFTMAX_BACKWARD
   ATTEST_DSINKS                   // as SINKS, f32, likewise

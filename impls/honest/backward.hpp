@@ -8,6 +8,7 @@
 #include "attest.hpp"
 #include "dense_dbias.hpp"
 #include "honest/method.hpp"
+#include "top_k.hpp"
 
 namespace honest {
 
@@ -17,7 +18,8 @@ constexpr uint64_t kBackwardFeatures =
     ATTEST_WITH_BIAS | ATTEST_WITH_MASK | ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_GLOBAL |
     ATTEST_WITH_SEQ_LENS | ATTEST_WITH_VARLEN | ATTEST_WITH_PATCHES | ATTEST_WITH_ORDER |
     ATTEST_WITH_GRID | ATTEST_WITH_STRIDES | ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED |
-    ATTEST_WITH_DBIAS | ATTEST_WITH_REL_BIAS | ATTEST_WITH_DREL_BIAS | ATTEST_WITH_DSINKS;
+    ATTEST_WITH_DBIAS | ATTEST_WITH_REL_BIAS | ATTEST_WITH_DREL_BIAS | ATTEST_WITH_DSINKS |
+    ATTEST_WITH_TOP_K;
 
 /// What a kernel rounds to, by the stages of the gradients; and what it would declare.
 struct GradientArithmetic {
@@ -29,7 +31,7 @@ struct GradientArithmetic {
 
 enum class Forward {
   kGiven,  // O and LSE are read
-  kAgain   // delta is the sum of p do.v, and LSE that of this row, both in float64
+  kAgain   // delta is the sum of p do.v, and LSE that of this row, both in float64, but with top_k
 };
 
 struct GradientMethod {
@@ -212,7 +214,7 @@ class BackwardKernel {
     const attest_softmax_params& p = a_.p;
     const int32_t dtype = m_.computes.score;
     const auto [batch, row] = a_.query(b, i);
-    if (m_.forward == Forward::kGiven) {
+    if (m_.forward == Forward::kGiven || p.top_k > 0) {
       float delta = 0;
       for (int64_t d = 0; d < p.head_dim_v; ++d)
         delta += x_.d_o[d] * static_cast<float>(a_.o(batch, h, row, d));
@@ -247,10 +249,11 @@ class BackwardKernel {
     for (int64_t d = 0; d < p.head_dim_v; ++d) x_.d_o[d] = a_.d_o(batch, h, row, d);
     for (float* const sum : {x_.dq, x_.dq_tile}) std::fill_n(sum, p.head_dim, 0.0f);
     const Known known = this->known(b, h, i, keys);
+    const top_k::Edge edge = edge_of(b, h, i, keys);
     if (a_.d_sinks && known.lse != static_cast<double>(kHidden)) add_to_sink(h, known);
     for (int64_t n = 0; n < keys.end - keys.begin; ++n) {
       const int64_t j = m_.reversed ? keys.end - 1 - n : keys.begin + n;
-      add_pair(b, h, i, j, known);
+      add_pair(b, h, i, j, known, edge);
       if (ends_tile(n)) join(x_.dq_tile, p.head_dim, x_.dq);
     }
     join(x_.dq_tile, p.head_dim, x_.dq);
@@ -274,12 +277,27 @@ class BackwardKernel {
     return weight;
   }
 
-  void add_pair(int64_t b, int64_t h, int64_t i, int64_t j, const Known& known) {
+  /// The logit of the query whose Q has been read. Not inlined, so that each call rounds alike: the
+  /// edge of top_k is one of these numbers.
+  [[gnu::noinline]] Logit logit_of(int64_t b, int64_t h, int64_t i, int64_t j) const {
+    return logit(dot(x_.q, x_.k + j * a_.p.head_dim, a_.p.head_dim), b, h, i, j);
+  }
+  /// With top_k: which keys count, by their positions.
+  top_k::Edge edge_of(int64_t b, int64_t h, int64_t i, attest::Keys keys) {
+    if (a_.p.top_k == 0) return {};
+    logits_.assign(static_cast<size_t>(a_.p.seq_len_kv), kHidden);
+    for (int64_t j = keys.begin; j < keys.end; ++j)
+      logits_[static_cast<size_t>(j)] = logit_of(b, h, i, j).value;
+    return top_k::find(a_.p, logits_.data(), a_.p.seq_len_kv, visible_);
+  }
+
+  void add_pair(int64_t b, int64_t h, int64_t i, int64_t j, const Known& known,
+                const top_k::Edge& edge) {
     const attest_softmax_params& p = a_.p;
     const GradientArithmetic& c = m_.computes;
     const float *const k = x_.k + j * p.head_dim, *const v = x_.v + j * p.head_dim_v;
-    const Logit logit = this->logit(dot(x_.q, k, p.head_dim), b, h, i, j);
-    if (logit.value == kHidden) return;
+    const Logit logit = logit_of(b, h, i, j);
+    if (logit.value == kHidden || !edge.counts(logit.value, j)) return;
     float weight = weight_of(logit.value, known);
     const float gradient = kept(dot(x_.d_o, v, p.head_dim_v), c.score),
                 d_logit = weight * (gradient - known.delta),
@@ -304,6 +322,7 @@ class BackwardKernel {
   const GradientMethod& m_;
   const attest_tensor& of_bias_;
   const Buffers x_;
+  std::vector<float> logits_, visible_;  // of one query, for top_k
 };
 
 }  // namespace honest

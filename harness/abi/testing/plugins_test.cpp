@@ -122,6 +122,7 @@ double worst_error(const Trial& trial, double enough = INFINITY) {
 double worst_gradient(const Trial& trial) {
   const abi_test::Gradients expected = abi_test::differentiate(trial);
   double worst = 0;
+  if (expected.is_unclear) return worst;
   const auto check = [&](int role, const abi_test::Gradient& gradient) {
     const Tensor& got = trial.tensor[role];
     size_t n = 0;
@@ -274,6 +275,8 @@ INSTANTIATE_TEST_SUITE_P(
         GradientBug{"backward_rel_bias_transposed", ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS},
         GradientBug{"backward_drel_bias_transposed",
                     ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS | ATTEST_WITH_DREL_BIAS},
+        GradientBug{"backward_top_k_one_more", ATTEST_WITH_TOP_K},
+        GradientBug{"backward_top_k_delta_of_all", ATTEST_WITH_TOP_K},
         GradientBug{"backward_dsinks_of_weights", ATTEST_WITH_SINKS | ATTEST_WITH_DSINKS}),
     [](const auto& instance) { return std::string(instance.param.name); });
 

@@ -29,10 +29,7 @@ class Maker {
     if (globals) p.seq_len_kv = p.seq_len_q, p.global_tokens = upto(p.seq_len_q), self = true;
     if (!grid && with(ATTEST_WITH_ALIBI, 20)) set_slopes();
     if (with(ATTEST_WITH_SINKS, 20)) set_sinks();
-    if (with(ATTEST_WITH_TOP_K, 20)) {
-      p.top_k = upto(p.seq_len_kv);
-      p.top_k_ties = chance(50) ? ATTEST_TOP_K_ALL_TIES : ATTEST_TOP_K_FIRST;
-    }
+    set_top_k();
     if (with(ATTEST_WITH_SOFTCAP, 20)) p.softcap = float(upto(5));
     strided_ = with(ATTEST_WITH_STRIDES, 25);
     unaligned_ = with(ATTEST_WITH_UNALIGNED, 25);
@@ -66,6 +63,7 @@ class Maker {
     if (globals) p.seq_len_kv = p.seq_len_q, p.global_tokens = upto(p.seq_len_q);
     if (!grid && with(ATTEST_WITH_ALIBI, 20)) set_slopes();
     if (with(ATTEST_WITH_SINKS, 20)) set_sinks();
+    set_top_k();
     if (with(ATTEST_WITH_SOFTCAP, 30)) p.softcap = float(upto(5));
     const bool self = globals || patches || ordered;
     const Tokens tokens = set_tokens(self, !grid && with(ATTEST_WITH_VARLEN, 25));
@@ -91,6 +89,11 @@ class Maker {
     if (!(allowed_ & feature) || !chance(percent)) return false;
     t.features |= feature;
     return true;
+  }
+  void set_top_k() {
+    if (!with(ATTEST_WITH_TOP_K, 20)) return;
+    p.top_k = upto(p.seq_len_kv);
+    p.top_k_ties = chance(50) ? ATTEST_TOP_K_ALL_TIES : ATTEST_TOP_K_FIRST;
   }
   int32_t dtype() {
     if (main_ != ATTEST_NONE && !mixed_) return main_;

@@ -419,8 +419,13 @@ Gradients differentiate(const Trial& trial) {
     const Index query{of_query.batch, h, of_query.row, 0};
     const Product delta = product(d_o, query, o, query);
     bool sees_any = false;
-    for (int64_t j = 0; j < length_kv(trial, b); ++j) {
-      if (!visible(trial, b, h, i, j)) continue;
+    std::vector<int64_t> keys_seen;
+    std::vector<double> logits;
+    for (int64_t j = 0; j < length_kv(trial, b); ++j)
+      if (visible(trial, b, h, i, j))
+        keys_seen.push_back(j), logits.push_back(logit(trial, b, h, i, j));
+    made.is_unclear |= keep_top_k(p, keys_seen, logits);
+    for (const int64_t j : keys_seen) {
       sees_any = true;
       const Cell of_key = key_cell(trial, b, j);
       const Index key{of_key.batch, kv_head, of_key.row, 0};

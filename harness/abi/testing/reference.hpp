@@ -110,6 +110,7 @@ struct Gradient {
 struct Gradients {
   Gradient dq, dk, dv, dbias, drel_bias, dsinks;  // empty where the trial has none
   double largest = 0;                             // of |logit| and |lse|
+  bool is_unclear = false;                        // as Reference has it, of any row
 };
 /// Of the sum of dO * O, from O and LSE as the trial has them.
 Gradients differentiate(const Trial& trial);

@@ -25,7 +25,8 @@ Judgement judged(const BackwardCase& c, const BackwardArithmetic& computed,
       std::max(row_count(c.tensors[ATTEST_DQ].spec, 3), row_count(c.tensors[ATTEST_DK].spec, 3))));
   std::iota(rows.begin(), rows.end(), 0);
   emulate(c.problem, c.tensors, computed, kernel, rows, testing::store_into(c.tensors));
-  return judge(c.problem, *golden(c.problem, c.tensors), declared, c.tensors);
+  return judge(c.problem, *softmax_backward_operation().golden(c.problem, c.fill, c.tensors),
+               declared, c.tensors);
 }
 
 const DType kHalf = ATTEST_F16, kBrain = ATTEST_BF16;
@@ -63,7 +64,15 @@ TEST(BackwardSigma, HonestKernelsPass) {
        .shift_y = 1,
        .shift_bias = -1.3f,
        .rel_bias = true,
-       .drel_bias = true}};
+       .drel_bias = true},
+      {.num_heads = 4,
+       .num_kv_heads = 2,
+       .seq_len_q = 30,
+       .seq_len_kv = 50,
+       .head_dim = 16,
+       .bias = {1, 1, 30, 50},
+       .dbias = true,
+       .top_k = 7}};
   const BackwardArithmetic declared[] = {
       {},
       {.product = kHalf},
@@ -80,7 +89,9 @@ TEST(BackwardSigma, HonestKernelsPass) {
     for (const DType dtype : {ATTEST_F32, ATTEST_F16, ATTEST_BF16}) {
       const bool all = dtype == ATTEST_F32;  // others store coarser outputs: three are enough
       const Problem problem = BackwardCase(shape, dtype, {}).problem;
-      for (const std::string& fill : fills(problem)) {
+      std::vector<std::string> names = fills(problem);
+      if (shape.top_k > 0) names.emplace_back("top_k_close");
+      for (const std::string& fill : names) {
         const BackwardCase c(shape, dtype, {fill, 5});
         for (BackwardArithmetic arithmetic :
              std::span(declared).first(all ? std::size(declared) : 3))
@@ -131,6 +142,10 @@ TEST(BackwardSigma, HonestKernelsPassOnRandomProblems) {
                           (shape.seq_len_kv + shape.block_kv - 1) / shape.block_kv};
     }
     shape.seq_lens_kv = below(4) == 0;
+    if (below(4) == 0) {
+      shape.top_k = 1 + below(uint64_t(shape.seq_len_kv));
+      if (below(2) == 0) shape.top_k_ties = ATTEST_TOP_K_ALL_TIES;
+    }
     const auto dtype = DType(one_of({ATTEST_F32, ATTEST_F32, ATTEST_F16, ATTEST_BF16}));
     const auto stage = [&] {
       return DType(one_of({ATTEST_F32, ATTEST_F32, ATTEST_F16, ATTEST_BF16}));
@@ -143,7 +158,8 @@ TEST(BackwardSigma, HonestKernelsPassOnRandomProblems) {
     if (below(4) == 0) arithmetic.ways |= ATTEST_FLUSHES_SUBNORMALS;
     if (below(4) == 0) arithmetic.sum_chain = 4 + below(20);
     if (below(4) == 0) arithmetic.exp_error = 1e-3;
-    const std::vector<std::string> names = fills(BackwardCase(shape, dtype, {}).problem);
+    std::vector<std::string> names = fills(BackwardCase(shape, dtype, {}).problem);
+    if (shape.top_k > 0) names.emplace_back("top_k_close");
     const Fill fill{names[size_t(below(names.size()))], trial};
     const BackwardCase c(shape, dtype, fill);
     for (int kernel = 0; kernel < kKernels; ++kernel) {

@@ -21,6 +21,7 @@ struct Made {
   bool is_flat = false;  // Q is so small that all probabilities are nearly equal
   DType dtype = ATTEST_F32;
   Edit q = {}, k = {}, v = {}, d_o = {}, bias = {};
+  const char* fill = "cancelling";  // "top_k_close": its V and dO are not moved
 };
 
 struct TermCase {
@@ -37,7 +38,11 @@ void PrintTo(const TermCase& c, std::ostream* out) { *out << c.name << ": " << c
 double tiny(int64_t, int64_t, double x) { return 1e-4 * x; }
 
 BackwardCase inputs(const Made& m) {
-  BackwardCase c(m.shape, m.dtype, {"cancelling", 1});
+  BackwardCase c(m.shape, m.dtype, {m.fill, 1});
+  if (m.shape.top_k > 0) {
+    testing::edit(c, ATTEST_DO, [](int64_t, int64_t, double x) { return x == 0 ? 1 : x; });
+    return c;
+  }
   const auto change = [&](int32_t role, const Edit& edit) {
     if (edit) testing::edit(c, role, edit);
   };
@@ -228,6 +233,22 @@ std::vector<TermCase> term_cases() {
        {.shape = {.seq_len_q = 100, .seq_len_kv = 107},
         .is_flat = true,
         .d_o = [](int64_t, int64_t, double) { return 2.45 * 107 / 256; }}},
+      {T::kSwapped,
+       "swapped",
+       "keys at the edge of top_k whose scores differ by the order of their sums alone",
+       {},
+       1,
+       ATTEST_DQ,
+       {.shape = {.seq_len_q = 61, .seq_len_kv = 300, .head_dim = 32, .top_k = 14},
+        .fill = "top_k_close"}},
+      {T::kSwapped,
+       "swapped_in_dv",
+       "the same in a sum over queries, two of four keys",
+       {},
+       1,
+       ATTEST_DV,
+       {.shape = {.seq_len_q = 61, .seq_len_kv = 4, .head_dim = 32, .top_k = 2},
+        .fill = "top_k_close"}},
   };
 }
 

@@ -29,7 +29,8 @@ constexpr std::span<const DType> kBackwardDtypes = std::span(kDtypes).first(std:
 constexpr double kElementFlops = 100;
 constexpr int kBackwardPercent = 6;
 // Draws of their own, so that the other problems of a stream stay what they are.
-constexpr uint64_t kTopKStream = 0x746f706b, kF8Stream = 0x6638, kBackwardStream = 0x6277;
+constexpr uint64_t kTopKStream = 0x746f706b, kF8Stream = 0x6638, kBackwardStream = 0x6277,
+                   kBackwardTopKStream = 0x62746b;
 
 class Draw {
  public:
@@ -473,8 +474,12 @@ void set_f8(Problem& problem, Draw& draw) {
 Problem random_problem(uint64_t seed, uint64_t index, const ProblemLimits& limits) {
   Draw of_backward(random_bits(seed, kBackwardStream), index);
   if (limits.operation == "softmax_backward" ||
-      (limits.operation.empty() && of_backward.chance(kBackwardPercent)))
-    return BackwardMaker(of_backward, limits).make();
+      (limits.operation.empty() && of_backward.chance(kBackwardPercent))) {
+    Problem problem = BackwardMaker(of_backward, limits).make();
+    Draw of_top_k(random_bits(seed, kBackwardTopKStream), index);
+    if (of_top_k.chance(limits.top_k_percent)) set_top_k(problem, of_top_k);
+    return problem;
+  }
   Draw draw(seed, index);
   const int64_t drawn = draw.below(100);
   const auto is = [&](const char* operation, int64_t below) {

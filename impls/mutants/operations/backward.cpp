@@ -11,6 +11,7 @@
 #include "dense_dbias.hpp"
 #include "mutants/operations/tiles.hpp"
 #include "mutants/table_at.hpp"
+#include "top_k.hpp"
 
 namespace {
 
@@ -81,6 +82,14 @@ enum class Bug {
   kSinkGradientPositive,
   kSinkGradientOfWeights,
   kSinkGradientOfLastSequence,
+  kTopKOneMore,
+  kTopKOneLess,
+  kTopKIgnoredInDk,
+  kTopKIgnoredInDv,
+  kTopKDeltaOfAll,
+  kTopKLastOfEqual,
+  kTopKBeforeTerms,
+  kTopKOthersLeak,
   kCount
 };
 
@@ -160,6 +169,14 @@ constexpr Description kDescriptions[] = {
     {"backward_dsinks_positive", "dsinks has the wrong sign"},
     {"backward_dsinks_of_weights", "dsinks is the sum of the sink's weights, without delta"},
     {"backward_dsinks_of_last_sequence", "dsinks is that of the last sequence, not a sum"},
+    {"backward_top_k_one_more", "one key more than top_k counts"},
+    {"backward_top_k_one_less", "one key less than top_k counts"},
+    {"backward_top_k_ignored_in_dk", "dk sums over all queries that see the key"},
+    {"backward_top_k_ignored_in_dv", "dv sums over all queries that see the key"},
+    {"backward_top_k_delta_of_all", "delta is that of a softmax over all keys that the query sees"},
+    {"backward_top_k_last_of_equal", "of equal logits at the edge the last ones count"},
+    {"backward_top_k_before_terms", "the scores before bias and mask say which keys count"},
+    {"backward_top_k_others_leak", "adds 0 times the gradient of keys that do not count"},
 };
 constexpr size_t kBugs = sizeof kDescriptions / sizeof *kDescriptions;
 static_assert(kBugs == static_cast<size_t>(Bug::kCount));
@@ -382,15 +399,57 @@ class Gradients {
     return is(Bug::kDsCut) ? std::clamp(ds, -kMostDs, kMostDs) : ds;
   }
 
+  float dot_of(int64_t b, int64_t h, int64_t kv_head, int64_t i, int64_t j) const {
+    const attest::Cell query = a_.query(b, i), key = a_.key(b, j);
+    float dot = 0;
+    for (int64_t d = 0; d < a_.p.head_dim; ++d) dot += q(query, h, d) * k(key, kv_head, d);
+    return dot;
+  }
+
+  /// With top_k: the logits of the keys that count, kHidden for others. Empty without it.
+  std::vector<float> counting_logits(int64_t b, int64_t h, int64_t kv_head, int64_t i) const {
+    if (a_.p.top_k == 0) return {};
+    std::vector<float> logits(static_cast<size_t>(a_.key_rows(b)), kHidden), visible;
+    const auto [begin, end] = a_.keys(b, i);
+    for (int64_t j = begin; j < end; ++j) {
+      const float dot = dot_of(b, h, kv_head, i, j);
+      logits[static_cast<size_t>(j)] =
+          is(Bug::kTopKBeforeTerms) ? a_.p.softmax_scale * dot : logit_of(dot, b, h, i, j);
+    }
+    attest_softmax_params p = a_.p;
+    if (is(Bug::kTopKOneMore)) ++p.top_k;
+    if (is(Bug::kTopKOneLess) && p.top_k > 1) --p.top_k;
+    if (is(Bug::kTopKLastOfEqual)) std::reverse(logits.begin(), logits.end());
+    top_k::keep(p, logits.data(), a_.key_rows(b), visible);
+    if (is(Bug::kTopKLastOfEqual)) std::reverse(logits.begin(), logits.end());
+    return logits;
+  }
+  /// The sum of p do.v, where p runs over all keys that the query sees.
+  float delta_of_all(int64_t b, int64_t h, int64_t kv_head, int64_t i, float lse) const {
+    const auto [begin, end] = a_.keys(b, i);
+    float total = 0, sum = 0;
+    for (int64_t j = begin; j < end; ++j) {
+      const float logit = logit_of(dot_of(b, h, kv_head, i, j), b, h, i, j);
+      if (logit == kHidden) continue;
+      float gradient = 0;
+      for (int64_t d = 0; d < a_.p.head_dim_v; ++d)
+        gradient += d_o(a_.query(b, i), h, d) * v(a_.key(b, j), kv_head, d);
+      total += std::exp(logit - lse), sum += std::exp(logit - lse) * gradient;
+    }
+    return total > 0 ? sum / total : 0;
+  }
+
   void add_query(int64_t b, int64_t h, int64_t kv_head, int64_t i) const {
     const attest_softmax_params& p = a_.p;
     auto [begin, end] = a_.keys(b, i);
     if (is(Bug::kLengthIgnored) && end == a_.length_kv(b)) end = a_.key_rows(b);
     const attest::Cell query = a_.query(b, i);
-    const float of_row = delta(b, h, i);
+    float of_row = delta(b, h, i);
     float lse = this->lse(b, h, is(Bug::kLseOfNextRow) ? (i + 1) % a_.rows(b) : i);
     if (is(Bug::kSinkDividedOut) && a_.sinks && lse != kHidden)
       lse = std::log(std::exp(lse) - std::exp(a_.sink(h)));
+    if (is(Bug::kTopKDeltaOfAll) && p.top_k > 0) of_row = delta_of_all(b, h, kv_head, i, lse);
+    const std::vector<float> counting = counting_logits(b, h, kv_head, i);
     if (a_.d_sinks && lse != kHidden) add_to_sink(b, h, lse, of_row);
     std::vector<float> dq(static_cast<size_t>(p.head_dim), 0.0f);
     const bool is_tail = is(Bug::kQueryTail) && i >= p.seq_len_q / kTile * kTile;
@@ -405,6 +464,10 @@ class Gradients {
       const bool unmasked = is(Bug::kMaskIgnoredInDv) && in_band && lse != kHidden,
                  unbanded = is(Bug::kBandIgnoredInDv) && !in_band && lse != kHidden;
       if (logit == kHidden && !is(Bug::kHiddenLeaks) && !unmasked && !unbanded) continue;
+      const bool counts = counting.empty() || counting[static_cast<size_t>(j)] != kHidden;
+      if (!counts && !is(Bug::kTopKIgnoredInDk) && !is(Bug::kTopKIgnoredInDv) &&
+          !is(Bug::kTopKOthersLeak))
+        continue;
       const float seen = logit != kHidden       ? logit
                          : unmasked || unbanded ? p.softmax_scale * dot
                                                 : kHidden;
@@ -412,9 +475,11 @@ class Gradients {
       if (is(Bug::kNanWeightLost) && !(weight > 0)) continue;
       float ds =
           logit == kHidden ? 0 * gradient : edited(slope_of(dot) * weight * (gradient - of_row));
-      if (a_.d_bias && logit != kHidden)
+      if (!counts && !is(Bug::kTopKIgnoredInDv)) weight = 0;
+      if (!counts && !is(Bug::kTopKIgnoredInDk)) ds = is(Bug::kTopKOthersLeak) ? 0 * gradient : 0;
+      if (a_.d_bias && logit != kHidden && counts)
         add_to_bias(b, h, i, j, weight, gradient, of_row, slope_of(dot));
-      if (a_.d_rel_bias && logit != kHidden)
+      if (a_.d_rel_bias && logit != kHidden && counts)
         add_to_rel_bias(b, h, i, j, weight * (gradient - of_row));
       if (is(Bug::kProductF16))
         weight = mutants::rounded(weight, 11), ds = mutants::rounded(ds, 11);
@@ -425,7 +490,8 @@ class Gradients {
       if (is_borrowed) weight = 0;
       const bool in_dk = !(is(Bug::kDiagonalLostInDk) && j == end - 1) && !is_tail &&
                          !(is(Bug::kGlobalQueriesLost) && outside_band(b, i, j)) && !is_borrowed,
-                 in_dq = !(is(Bug::kKeyTailOfDq) && j >= p.seq_len_kv / kTile * kTile);
+                 in_dq = !(is(Bug::kKeyTailOfDq) && j >= p.seq_len_kv / kTile * kTile) &&
+                         (counts || is(Bug::kTopKOthersLeak));
       const int64_t row = key_row(kv_head, j);
       for (int64_t d = 0; d < p.head_dim; ++d) {
         if (in_dq) dq[static_cast<size_t>(d)] += ds * k(key, kv_head, d);
@@ -485,13 +551,13 @@ struct Backward {
       .summary = kDescriptions[kIndex].summary,
       .operation = ATTEST_SOFTMAX_BACKWARD,
       .dtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16),
-      .features = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL |
-                  ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL | ATTEST_WITH_BIAS | ATTEST_WITH_MASK |
-                  ATTEST_WITH_SOFTCAP | ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS |
-                  ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_GLOBAL | ATTEST_WITH_SEQ_LENS |
-                  ATTEST_WITH_VARLEN | ATTEST_WITH_PATCHES | ATTEST_WITH_ORDER | ATTEST_WITH_GRID |
-                  ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED | ATTEST_WITH_DBIAS |
-                  ATTEST_WITH_REL_BIAS | ATTEST_WITH_DREL_BIAS | ATTEST_WITH_DSINKS};
+      .features =
+          ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW |
+          ATTEST_WITH_DIAGONAL | ATTEST_WITH_BIAS | ATTEST_WITH_MASK | ATTEST_WITH_SOFTCAP |
+          ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS | ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_GLOBAL |
+          ATTEST_WITH_SEQ_LENS | ATTEST_WITH_VARLEN | ATTEST_WITH_PATCHES | ATTEST_WITH_ORDER |
+          ATTEST_WITH_GRID | ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED | ATTEST_WITH_DBIAS |
+          ATTEST_WITH_REL_BIAS | ATTEST_WITH_DREL_BIAS | ATTEST_WITH_DSINKS | ATTEST_WITH_TOP_K};
   const attest_problem& problem;
 
   static const char* query(const attest_problem& problem, attest_support& support) {

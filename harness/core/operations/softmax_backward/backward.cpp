@@ -8,6 +8,7 @@
 
 #include "core/operations/mistake.hpp"
 #include "core/operations/relation.hpp"
+#include "core/operations/softmax/fills/top_k.hpp"
 #include "core/operations/softmax/softmax.hpp"
 #include "core/operations/variant.hpp"
 #include "core/tensor/error.hpp"
@@ -113,7 +114,6 @@ class SoftmaxBackwardOperation final : public Operation {
       throw Error(
           "page_size: gradients of paged K and V are not judged, since pages hold the keys of "
           "generation, which computes no gradients; leave page_size and page_table out");
-    refuse_if(p.top_k != 0, "top_k");
     refuse_if(p.descale_block_q != 0, "descale_block_q");
     refuse_if(p.descale_block_kv != 0, "descale_block_kv");
     softmax_operation().check(problem);
@@ -146,6 +146,10 @@ class SoftmaxBackwardOperation final : public Operation {
   std::vector<std::string> fills(const Problem& problem) const override {
     return backward::fills(problem);
   }
+  std::vector<std::string> more_fills(const Problem& problem) const override {
+    if (problem.as<BackwardParams>().top_k == 0) return {};
+    return {"top_k_close"};
+  }
   void fill(const Problem& problem, const Fill& fill, const Tensors& tensors,
             bool only_own) const override {
     backward::fill(problem, fill, tensors, only_own);
@@ -155,9 +159,12 @@ class SoftmaxBackwardOperation final : public Operation {
   void write_following(const Problem& problem, const Tensors& inputs) const override {
     if (backward::forward_is_cheap(problem)) backward::write_forward(problem, inputs);
   }
-  std::unique_ptr<Golden> golden(const Problem& problem, const Fill&,
+  std::unique_ptr<Golden> golden(const Problem& problem, const Fill& fill,
                                  const Tensors& tensors) const override {
-    return backward::golden(problem, tensors);
+    return backward::golden(problem, tensors, top_k_ties_hold(problem, fill.name));
+  }
+  bool relations_hold_on(std::string_view fill) const override {
+    return fill != "wild" && fill != "top_k_wild";
   }
   std::vector<Variant> variants(const Problem& problem) const override {
     std::vector<Variant> variants = softmax_operation().variants(problem);

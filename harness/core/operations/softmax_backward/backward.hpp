@@ -31,10 +31,13 @@ Problem forward_problem(const Problem& problem);
 /// - "sized": four kinds of rows take turns. Rows of the first kind have scores near 90, and those
 ///   of the second near -90, unless there is a softcap. In the third kind dO is 128 times as large,
 ///   and in the fourth it is 65,536 times smaller.
-/// - "wild": one element of dO is NaN, and one of Q.
+/// - "wild": one element of dO is NaN, and one of Q. Not with top_k.
 /// - "hidden": keys that no query sees are NaN, and so are queries that see no key. A problem has
 ///   this fill if it has a band, a mask, a bias or lengths, which may hide some. A bias has the
 ///   finite numbers of write_finite_biases(), but not beside ALiBi, rel_bias or shift_bias.
+/// - "top_k_levels", "top_k_close" and "top_k_wild": those of softmax with top_k (fills/top_k.hpp).
+///   V of the last has NaN, Q and K have none. The second is used on request alone: it shows what
+///   rounding may swap, and no bug is known that it alone finds.
 /// - "codebook" and "codebook_peaked": keys and queries repeat, as in softmax, and O has a closed
 ///   form. Where it would take long to compute O of other inputs, a problem has these two alone.
 ///
@@ -51,8 +54,10 @@ bool forward_is_cheap(const Problem& problem);
 
 /// The golden in float64: every row of dQ, dK and dV, or, where that takes too long, a sample of
 /// the rows of each head, and bounds of the others. Its memory grows with the tokens of one key
-/// head and of the query heads that read it.
-std::unique_ptr<Golden> golden(const Problem& problem, const Tensors& tensors);
+/// head and of the query heads that read it. `ties_hold`: logits that are equal are equal in every
+/// kernel, so that top_k takes the same of them.
+std::unique_ptr<Golden> golden(const Problem& problem, const Tensors& tensors,
+                               bool ties_hold = false);
 
 std::vector<std::unique_ptr<Relation>> relations(const Problem& problem, const Tensors& inputs);
 

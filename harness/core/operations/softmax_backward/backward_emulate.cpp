@@ -12,8 +12,8 @@
 namespace attest::core::backward {
 namespace {
 
-// O and LSE of a head with more pairs are not computed again; a row of DBIAS that sums over more
-// pairs is not emulated.
+// O and LSE of a head with more pairs are not computed again, nor with top_k; a row of DBIAS that
+// sums over more pairs is not emulated.
 constexpr double kMostPairs = 4e6;
 
 class BackwardEmulator {
@@ -25,7 +25,8 @@ class BackwardEmulator {
         a_(arithmetic),
         tensors_(tensors),
         rows_(problem, tensors),
-        again_(kernel == 1 && double(p_.seq_len_q) * double(p_.seq_len_kv) <= kMostPairs),
+        again_(kernel == 1 && p_.top_k == 0 &&
+               double(p_.seq_len_q) * double(p_.seq_len_kv) <= kMostPairs),
         backwards_(kernel == 1),
         query_places_(size_t(row_count(problem.tensor[ATTEST_DQ], 3))),
         key_places_(size_t(row_count(problem.tensor[ATTEST_DK], 3))) {
@@ -83,7 +84,23 @@ class BackwardEmulator {
     if (loaded_ && b == b_ && kv_head == kv_head_) return;
     loaded_ = true, b_ = b, kv_head_ = kv_head;
     rows_.load(b, kv_head);
-    known_.clear();
+    known_.clear(), edges_.clear();
+  }
+
+  /// What is added to the score of one pair; -inf: it is hidden, or does not count by top_k.
+  double seen_term(Query at, int64_t j) {
+    const double term = rows_.pair_term(at, j);
+    if (term == kHidden || p_.top_k == 0) return term;
+    const auto [edge, is_new] = edges_.try_emplace({at.h, at.i});
+    if (is_new) {
+      std::vector<double> logits;
+      for (int64_t key = 0; key < rows_.length_kv(); ++key) {
+        const double of_key = rows_.pair_term(at, key);
+        logits.push_back(of_key == kHidden ? kHidden : logit(at, key, of_key).value);
+      }
+      edge->second = find_edge(p_, logits);
+    }
+    return edge->second.keeps(logit(at, j, term).value, j) ? term : kHidden;
   }
 
   double kept(double x, DType dtype) const {
@@ -130,7 +147,7 @@ class BackwardEmulator {
     double total = 0, delta = 0, off = 0;
     const TensorSpec& spec = tensors_[ATTEST_O].spec;
     for (int64_t j = 0; j < rows_.length_kv(); ++j) {
-      const double term = rows_.pair_term(at, j);
+      const double term = seen_term(at, j);
       if (term == kHidden) continue;
       double score = 0, gradient = 0;
       for (int64_t c = 0; c < p_.head_dim; ++c) score += rows_.q(at)[c] * rows_.k(j)[c];
@@ -215,7 +232,7 @@ class BackwardEmulator {
   std::vector<double> query_row(Query at) {
     std::vector<Addend> addends;
     for (int64_t j = 0; j < rows_.length_kv(); ++j)
-      if (const double term = rows_.pair_term(at, j); term != kHidden)
+      if (const double term = seen_term(at, j); term != kHidden)
         addends.push_back({weights(at, j, term).ds, rows_.k(j)});
     return gradient(std::move(addends), p_.head_dim, double(p_.softmax_scale),
                     problem_.tensor[ATTEST_DQ].dtype);
@@ -225,7 +242,7 @@ class BackwardEmulator {
     std::vector<Addend> of_k, of_v;
     for (int64_t h = 0; h < rows_.group(); ++h)
       for (int64_t i = 0; i < rows_.length_q(); ++i)
-        if (const double term = rows_.pair_term({h, i}, j); term != kHidden) {
+        if (const double term = seen_term({h, i}, j); term != kHidden) {
           const Weights pair = weights({h, i}, j, term);
           of_k.push_back({pair.ds, rows_.q({h, i})});
           of_v.push_back({pair.p, rows_.d_o({h, i})});
@@ -260,7 +277,7 @@ class BackwardEmulator {
         for (int64_t i = along[2].begin; i < std::min(along[2].end, rows_.length_q()); ++i)
           for (int64_t j = 0; j < rows_.length_kv(); ++j) {
             const Query query{h % rows_.group(), geometry.place(i)};
-            if (const double term = rows_.pair_term(query, j); term != kHidden)
+            if (const double term = seen_term(query, j); term != kHidden)
               addends[size_t(geometry.token(j))].push_back({weights(query, j, term).d_logit, &one});
           }
       }
@@ -285,7 +302,7 @@ class BackwardEmulator {
                         j = i - inside + y * p_.window_width + x;
           if (y < 0 || y >= p_.window_height) continue;
           const Query query{h % rows_.group(), i};
-          if (const double term = rows_.pair_term(query, j); term != kHidden)
+          if (const double term = seen_term(query, j); term != kHidden)
             addends[size_t(inside % p_.window_width - x + p_.window_width - 1)].push_back(
                 {weights(query, j, term).d_logit, &one});
         }
@@ -323,7 +340,9 @@ class BackwardEmulator {
   std::vector<Place> query_places_, key_places_;  // of each row of DQ; of DK and DV
   bool loaded_ = false;
   int64_t b_ = 0, kv_head_ = 0;
-  std::map<std::pair<int64_t, int64_t>, Known> known_;  // by query head of the group and position
+  // By query head of the group and position
+  std::map<std::pair<int64_t, int64_t>, Known> known_;
+  std::map<std::pair<int64_t, int64_t>, TopKEdge> edges_;
 };
 
 }  // namespace

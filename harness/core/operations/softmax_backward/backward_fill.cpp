@@ -9,9 +9,11 @@
 #include "core/operations/fill_rows.hpp"
 #include "core/operations/portable_math.hpp"
 #include "core/operations/softmax/fills/finite_biases.hpp"
+#include "core/operations/softmax/fills/top_k.hpp"
 #include "core/operations/softmax/problem/geometry.hpp"
 #include "core/operations/softmax/softmax.hpp"
 #include "core/operations/softmax_backward/backward.hpp"
+#include "core/operations/softmax_backward/row_edge.hpp"
 #include "core/tensor/constants.hpp"
 #include "core/tensor/error.hpp"
 
@@ -256,6 +258,7 @@ void write_forward(const Problem& problem, const Tensors& tensors) {
           }
           if (geometry.pair_terms() && keys.size() > 0)
             geometry.add_pair_terms(b, h, i, keys, logits.data() + keys.begin);
+          hide_below_edge(p, logits);
           const double lse = attend(logits, geometry.sink(h), v.data(), o);
           write(geometry.output_row(b, h, i), lse, o);
         }
@@ -271,27 +274,34 @@ std::vector<std::string> fills(const Problem& problem) {
   for (const char* name : {"codebook", "codebook_peaked"})
     if (has_closed_form(forward, {name})) codebook.emplace_back(name);
   if (!forward_is_cheap(problem) && !codebook.empty()) return codebook;
-  std::vector<std::string> names{"random", "cancelling", "late", "sized", "wild"};
+  const bool has_top_k = problem.as<FillParams>().top_k > 0;
+  std::vector<std::string> names{"random", "cancelling", "late", "sized"};
+  // Rounding may give a key that is NaN to another row, and kernels may choose other keys of NaN.
+  if (!has_top_k) names.emplace_back("wild");
   if (may_hide(problem)) names.emplace_back("hidden");
+  if (has_top_k)
+    for (std::string& name : top_k_fills(problem))
+      if (name != "top_k_close") names.push_back(std::move(name));
   names.insert(names.end(), codebook.begin(), codebook.end());
   return names;
 }
 
 void fill(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own) {
   const std::vector<std::string> known = fills(problem);
-  const bool is_codebook = fill.name.starts_with("codebook");
-  if (!is_codebook && std::ranges::find(known, fill.name) == known.end() && fill.name != "random" &&
-      fill.name != "hidden")
-    throw Error(
-        "fill '" + fill.name +
-        "': softmax_backward has random, cancelling, late, sized, wild, hidden, codebook and "
-        "codebook_peaked");
+  const bool is_codebook = fill.name.starts_with("codebook"),
+             is_close = fill.name == "top_k_close" && problem.as<FillParams>().top_k > 0;
+  if (!is_codebook && !is_close && std::ranges::find(known, fill.name) == known.end() &&
+      fill.name != "random" && fill.name != "hidden")
+    throw Error("fill '" + fill.name +
+                "': softmax_backward has random, cancelling, late, sized, wild, hidden, codebook, "
+                "codebook_peaked, and with top_k top_k_levels, top_k_close and top_k_wild");
   const Problem forward = forward_problem(problem);
   const Fill of_forward{is_codebook ? fill.name : "random", fill.seed, fill.other_lengths};
   if (is_codebook)
     fill_codebook(forward, of_forward, tensors, only_own);
   else
     fill_random(forward, of_forward, tensors, only_own);
+  if (is_top_k_fill(fill.name)) write_top_k(problem, fill, tensors);
   if (fill.name == "hidden" && may_have_finite_biases(problem))
     write_finite_biases(forward, tensors);
   const auto& p = problem.as<FillParams>();

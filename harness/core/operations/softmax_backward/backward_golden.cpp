@@ -47,8 +47,8 @@ struct Bounds {
 
 class BackwardGolden final : public Golden {
  public:
-  BackwardGolden(const Problem& problem, const Tensors& tensors)
-      : problem_(problem), p_(problem.as<Params>()), tensors_(tensors) {
+  BackwardGolden(const Problem& problem, const Tensors& tensors, bool ties_hold)
+      : problem_(problem), p_(problem.as<Params>()), tensors_(tensors), ties_hold_(ties_hold) {
     const double row =
         double(p_.head_dim + p_.head_dim_v) * double(p_.batch) * double(p_.num_heads);
     const auto affordable = [&](int64_t rows, int64_t others) {
@@ -66,6 +66,7 @@ class BackwardGolden final : public Golden {
     for (int64_t b = 0; b < p_.batch; ++b)
       for (int64_t kv_head = 0; kv_head < p_.num_kv_heads; ++kv_head) {
         rows.load(b, kv_head);
+        rows.find_edges(errors, ties_hold_);
         for (int64_t h = 0; h < rows.group(); ++h) shared.add(rows, errors, h);
         const std::vector<int64_t> keys =
             judged(rows.length_kv(), keys_, kKeySeed, b * p_.num_kv_heads + kv_head);
@@ -255,7 +256,7 @@ class BackwardGolden final : public Golden {
     const int64_t head = b * spec.dim[1] + h, count = spec.dim[2], first = head * count;
     const std::vector<int64_t> judged =
         sample_places(count, std::min(queries_, count), 0, random_bits(kBiasSeed, uint64_t(head)));
-    const BiasSlice slice(problem_, tensors_, b, h);
+    const BiasSlice slice(problem_, tensors_, errors, ties_hold_, b, h);
     const auto width = size_t(spec.dim[3]);
     std::vector<double> value(size_t(kTaskRows) * width), sigma(value);
     for (size_t begin = 0; begin < judged.size(); begin += size_t(kTaskRows)) {
@@ -385,14 +386,15 @@ class BackwardGolden final : public Golden {
   const Problem problem_;
   const Params p_;
   const Tensors tensors_;
+  const bool ties_hold_;            // of RowEdge
   int64_t queries_ = 0, keys_ = 0;  // judged rows of each head
   int64_t distinct_queries_ = 0, distinct_keys_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<Golden> golden(const Problem& problem, const Tensors& tensors) {
-  return std::make_unique<BackwardGolden>(problem, tensors);
+std::unique_ptr<Golden> golden(const Problem& problem, const Tensors& tensors, bool ties_hold) {
+  return std::make_unique<BackwardGolden>(problem, tensors, ties_hold);
 }
 
 }  // namespace attest::core::backward

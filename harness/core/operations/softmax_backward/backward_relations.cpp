@@ -143,8 +143,10 @@ std::vector<std::unique_ptr<Relation>> relations(const Problem& problem, const T
       }
     list.push_back(rearranged(name, problem, inputs, std::move(changes)));
   };
+  // Neither can the choice of the first of equal keys follow a permutation.
   const bool places_matter =
-      p.window_left >= 0 || p.window_right >= 0 || p.patch_size > 0 || p.grid_height > 0 ||
+      (p.top_k > 0 && p.top_k_ties == ATTEST_TOP_K_FIRST) || p.window_left >= 0 ||
+      p.window_right >= 0 || p.patch_size > 0 || p.grid_height > 0 ||
       std::ranges::any_of(
           std::initializer_list<int32_t>{ATTEST_ALIBI_SLOPES, ATTEST_BLOCK_MASK, ATTEST_SEQ_LENS_Q,
                                          ATTEST_SEQ_LENS_KV, ATTEST_ORDER},

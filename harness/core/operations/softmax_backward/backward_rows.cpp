@@ -11,6 +11,9 @@ namespace attest::core::backward {
 namespace {
 
 constexpr double kStep = 0x1p-24;  // roundoff of a step in float32
+// A sum over queries has one pair of each row. However few swaps a row has, one may be that pair,
+// and so may pairs of other rows: a gate is three times the root of the sum of their squares.
+constexpr double kLeastShare = 0.25;
 
 // The operands are multiplied as they are stored, so that the logit errs as that of softmax does
 // whose operands are in float32.
@@ -97,15 +100,24 @@ PairErrors::PairErrors(const Problem& problem, const BackwardArithmetic& declare
       lost_operand_(declared.has(ATTEST_FLUSHES_SUBNORMALS) ? smallest_normal(declared.product)
                                                             : eta_product_) {}
 
+// Of the capped score.
+double PairErrors::before_cap(const Score& score) const {
+  const double dot = score.slope * score.scaled,
+               kept = dot * dot + (softcap_ > 0 ? score.capped * score.capped : 0);
+  return model_.score_variance(model_.staged_square(dot * dot, kept),
+                               score.slope * score.magnitude);
+}
+
+double PairErrors::of_logit(const Score& score) const {
+  return before_cap(score) + model_.u_s * model_.u_s / 3 * score.logit * score.logit;
+}
+
 // What errs before the softcap moves the slope, too: by -2 tanh / softcap times as much as the
 // capped score. What errs after it does not.
 void PairErrors::set_score_errors(const Score& score, double lse, Pair& pair) const {
   const bool is_capped = softcap_ > 0;
-  const double slope = score.slope, dot = slope * score.scaled,
-               kept = dot * dot + (is_capped ? score.capped * score.capped : 0);
-  const double before =
-      squared(Term::kScore) *
-      model_.score_variance(model_.staged_square(dot * dot, kept), slope * score.magnitude);
+  const double slope = score.slope;
+  const double before = squared(Term::kScore) * before_cap(score);
   const double after =
                    squared(Term::kScore) * model_.u_s * model_.u_s / 3 * score.logit * score.logit,
                grown = exponential(before + after),
@@ -183,7 +195,22 @@ Addend PairErrors::of_probability(const Pair& pair, double lse_variance) const {
   addend.alike = pair.p * pair.alike;
   const double eta = factor(Term::kProbability) * eta_probability_;
   addend.own += pair.p * pair.p * lse_variance + eta * eta;
-  return addend;
+  return swapped(addend, pair, std::max(pair.share, kLeastShare));
+}
+
+// A key that does not count adds nothing, unless a kernel takes it: then it adds what any key does,
+// with the same errors.
+Addend PairErrors::swapped(const Addend& addend, const Pair& pair, double share) const {
+  if (pair.share == 0) return addend;
+  const double of_swap = squared(Term::kSwapped) * share * addend.weight * addend.weight;
+  if (!pair.counts && !std::isfinite(addend.weight)) return {};  // NaN is not for rounding to give
+  if (!pair.counts)
+    return {.own = of_swap + squared(Term::kSwapped) *
+                                 (addend.own + addend.shared * addend.shared +
+                                  addend.alike * addend.alike + addend.one_way * addend.one_way)};
+  Addend counting = addend;
+  counting.own += of_swap;
+  return counting;
 }
 
 Addend PairErrors::of_gradient(const Pair& pair, double delta_variance, double lse_variance,
@@ -195,11 +222,13 @@ Addend PairErrors::of_gradient(const Pair& pair, double delta_variance, double l
   const double slope = pair.p > 0 ? pair.ds / pair.p : 0,
                eta = factor(Term::kProbability) * eta_probability_ * slope;
   addend.own += (p * p + of_p) * pair.gradient + of_p * delta_variance + eta * eta;
-  if (own_row)
+  if (own_row) {
     addend.own += p * p * delta_variance + pair.ds * pair.ds * lse_variance;
-  else
-    addend.common = p;
-  return addend;
+    return swapped(addend, pair, std::max(pair.share, kLeastShare));
+  }
+  addend.common = p;
+  // All swaps of the row are in this sum. They may have one sign.
+  return swapped(addend, pair, pair.share + pair.swaps / (SigmaModel::kGate * SigmaModel::kGate));
 }
 
 Addend PairErrors::of_bias(const Pair& pair, double delta_variance, double lse_variance) const {
@@ -343,8 +372,34 @@ void HeadRows::load(int64_t b, int64_t kv_head) {
       lse_[size_t(n)] = lse.at({at.outer, head, at.row});
     }
   }
+  edges_.clear();
   key_order_ = grouped(length_kv_, p_.head_dim, k_.data());
   query_order_ = grouped(group_ * length_q_, p_.head_dim, q_.data());
+}
+
+void HeadRows::find_edges(const PairErrors& errors, bool ties_hold) {
+  if (p_.top_k == 0) return;
+  edges_.resize(size_t(group_ * length_q_));
+#pragma omp parallel if (group_ * length_q_ * length_kv_ * p_.head_dim > kThreadedElements)
+  {
+    std::vector<double> logits(static_cast<size_t>(length_kv_)), variances(logits);
+#pragma omp for schedule(dynamic, 8)
+    for (int64_t n = 0; n < group_ * length_q_; ++n) {
+      const Query at{n / length_q_, n % length_q_};
+      const Interval seen = keys(at.i);
+      std::ranges::fill(logits, kHidden);
+      std::fill(logits.begin() + seen.begin, logits.begin() + seen.end, 0.0);
+      if (geometry_.pair_terms() && seen.size() > 0)
+        geometry_.add_pair_terms(b_, query_head(at.h), at.i, seen, logits.data() + seen.begin);
+      for (int64_t j = seen.begin; j < seen.end; ++j) {
+        if (logits[size_t(j)] == kHidden) continue;
+        const Score score = this->score(at, j, logits[size_t(j)]);
+        logits[size_t(j)] = score.logit;
+        variances[size_t(j)] = errors.of_logit(score);
+      }
+      edges_[size_t(n)] = RowEdge(p_, logits, variances, ties_hold);
+    }
+  }
 }
 
 double HeadRows::o(Query at, int64_t d) const {
@@ -372,9 +427,16 @@ double HeadRows::d_logit_bound(Query at, double largest_v) const {
 std::optional<Pair> HeadRows::pair(const PairErrors& errors, Query at, int64_t j,
                                    double term) const {
   if (term == kHidden) return {};
-  const Dot gradient = dot(d_o(at), v(j), p_.head_dim_v);
   const Score score = this->score(at, j, term);
   Pair made;
+  if (!edges_.empty()) {
+    const RowEdge& edge = edges_[size_t(row(at))];
+    made.counts = edge.counts(score.logit, j);
+    if (edge.is_near(score.logit, errors.of_logit(score)))
+      made.share = edge.share(made.counts), made.swaps = edge.swaps();
+    if (!made.counts && made.share == 0) return {};
+  }
+  const Dot gradient = dot(d_o(at), v(j), p_.head_dim_v);
   made.value = score.logit;
   made.p = std::exp(score.logit - lse(at));
   made.slope = score.slope;

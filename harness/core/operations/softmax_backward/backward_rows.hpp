@@ -14,6 +14,7 @@
 #include "core/operations/softmax/problem/geometry.hpp"
 #include "core/operations/softmax/sigma/sigma.hpp"
 #include "core/operations/softmax_backward/backward_arithmetic.hpp"
+#include "core/operations/softmax_backward/row_edge.hpp"
 
 namespace attest::core::backward {
 
@@ -46,6 +47,9 @@ struct Pair {
   double alike = 0, bent_alike = 0;
   double gradient = 0;  // variance of do.v
   double value = 0;     // the logit itself
+  // With top_k: whether the key counts; of a key near the edge RowEdge::share and RowEdge::swaps
+  bool counts = true;
+  double share = 0, swaps = 0;
 };
 
 /// What a sum over pairs adds: `weight` times a row. `shared`: a deviation that equal rows may have
@@ -63,6 +67,8 @@ class PairErrors {
  public:
   PairErrors(const Problem& problem, const BackwardArithmetic& arithmetic);
 
+  /// The variance of a logit.
+  double of_logit(const Score& score) const;
   /// Writes Pair::logit, bent, alike and bent_alike.
   void set_score_errors(const Score& score, double lse, Pair& pair) const;
   /// A bound of the error of a logit's rounding that all pairs of a sum may have in common: they
@@ -86,6 +92,8 @@ class PairErrors {
 
  private:
   static double exponential(double variance);
+  double before_cap(const Score& score) const;
+  Addend swapped(const Addend& addend, const Pair& pair, double share) const;
   Addend rounded(double weight, double deviation, const Pair& pair) const;
 
   SigmaModel model_;
@@ -130,6 +138,9 @@ class HeadRows {
 
   /// Reads sequence b and key head kv_head: the positions below its lengths. Calls OpenMP.
   void load(int64_t b, int64_t kv_head);
+  /// In problems with top_k: finds which keys count in each row that is loaded. Without it all do.
+  /// `ties_hold` is that of RowEdge. Calls OpenMP.
+  void find_edges(const PairErrors& errors, bool ties_hold);
 
   int64_t group() const { return group_; }  // query heads of a key head
   int64_t query_head(int64_t h) const { return kv_head_ * group_ + h; }
@@ -158,13 +169,13 @@ class HeadRows {
   const GroupedOrder& key_order() const { return key_order_; }
   const GroupedOrder& query_order() const { return query_order_; }
 
-  /// The pair of a query and key j, where it is seen. `term`: what is added to the score; -inf: it
-  /// is hidden.
+  /// The pair of a query and key j, where it is seen, and counts or may count by rounding. `term`:
+  /// what is added to the score; -inf: it is hidden.
   std::optional<Pair> pair(const PairErrors& errors, Query at, int64_t j, double term) const;
   /// The pair of the sink, which is a key without a value, and of a query that sees some key. Its
   /// errors include that of the lse.
   Pair sink_pair(const PairErrors& errors, Query at, double sink) const;
-  /// What is added to the score of one pair; -inf: hidden, by the band too.
+  /// What is added to the score of one pair; -inf: hidden, by the band too. It knows no top_k.
   double pair_term(Query at, int64_t j) const;
 
  private:
@@ -180,6 +191,7 @@ class HeadRows {
   std::vector<double> q_, do_;  // [group, length_q_, head_dim], [group, length_q_, head_dim_v]
   std::vector<double> lse_, delta_, delta_magnitude_, rounded_o_;  // [group, length_q_]
   GroupedOrder key_order_, query_order_;
+  std::vector<RowEdge> edges_;  // [group, length_q_]; empty: all keys count
 };
 
 }  // namespace attest::core::backward

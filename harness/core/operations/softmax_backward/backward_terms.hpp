@@ -25,6 +25,7 @@ enum class Term {
   kEqual,         // equal keys, and equal queries, have equal logits: their errors add up
   kAccumulator,   // sums over keys and over queries
   kOneWay,        // sums in less than float32 may err the same way at each step
+  kSwapped,       // keys near the edge of top_k that a rounded score moves across it
   kCount
 };
 

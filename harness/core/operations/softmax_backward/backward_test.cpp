@@ -133,6 +133,17 @@ struct Forward {
         (h * (2 * height - 1) + dy + height - 1) * (2 * width - 1) + dx + width - 1)];
   }
 
+  /// Leaves the top_k largest scores, and those that are equal to the least of them if all ties
+  /// count.
+  void keep_largest(std::vector<std::pair<int64_t, Real>>& scores) const {
+    std::ranges::stable_sort(scores, std::greater<>(), &std::pair<int64_t, Real>::second);
+    size_t count = std::min(scores.size(), size_t(c.p().top_k));
+    while (c.p().top_k_ties == ATTEST_TOP_K_ALL_TIES && count > 0 && count < scores.size() &&
+           scores[count].second == scores[count - 1].second)
+      ++count;
+    scores.resize(count);
+  }
+
   /// The sum over the queries of one key head of one sequence, which its inputs alone change.
   Real loss(int64_t b, int64_t kv_head) {
     const auto& p = c.p();
@@ -140,14 +151,12 @@ struct Forward {
     Real sum = 0;
     for (int64_t h = kv_head * group; h < (kv_head + 1) * group; ++h)
       for (int64_t i = 0; i < p.seq_len_q; ++i) {
-        Real total = 0;
-        std::vector<Real> o(size_t(p.head_dim_v), 0);
+        std::vector<std::pair<int64_t, Real>> scores;  // of the keys that it sees
         for (int64_t j = 0; j < p.seq_len_kv; ++j) {
           if (!sees(b, h, i, j)) continue;
           const Real* q = &inputs[ATTEST_Q][size_t(query_row(b, h, i) * p.head_dim)];
           const int64_t key = key_row(b, kv_head, j);
-          const Real *k = &inputs[ATTEST_K][size_t(key * p.head_dim)],
-                     *v = &inputs[ATTEST_V][size_t(key * p.head_dim_v)];
+          const Real* k = &inputs[ATTEST_K][size_t(key * p.head_dim)];
           Real score = 0;
           for (int64_t d = 0; d < p.head_dim; ++d) score += q[d] * k[d];
           score *= Real(p.softmax_scale);
@@ -157,7 +166,14 @@ struct Forward {
           if (c.tensors[ATTEST_BIAS]) score += bias(b, h, i, j);
           if (c.tensors[ATTEST_REL_BIAS]) score += rel_bias(h, i, j);
           if (p.grid_height > 0 && across_seam(i, j)) score += Real(p.shift_bias);
-          const Real weight = std::exp(score);
+          scores.emplace_back(j, score);
+        }
+        if (p.top_k > 0) keep_largest(scores);
+        Real total = 0;
+        std::vector<Real> o(size_t(p.head_dim_v), 0);
+        for (const auto& [j, score] : scores) {
+          const Real weight = std::exp(score),
+                     *v = &inputs[ATTEST_V][size_t(key_row(b, kv_head, j) * p.head_dim_v)];
           total += weight;
           for (size_t d = 0; d < o.size(); ++d) o[d] += weight * v[d];
         }
@@ -188,7 +204,7 @@ struct Forward {
       return all;
     };
     Real& x = inputs[role][size_t(index)];
-    const Real kept = x, step = 1e-3L;
+    const Real kept = x, step = p.top_k > 0 ? 1e-4L : 1e-3L;  // no step may change what counts
     const auto at = [&](Real move) { return x = kept + move, sum(); };
     const Real slope = (8 * (at(step) - at(-step)) - (at(2 * step) - at(-2 * step))) / (12 * step);
     x = kept;
@@ -433,7 +449,46 @@ const std::vector<Shape> kShapes{
      .sinks = true,
      .cu_seqlens_q = true,
      .cu_seqlens_kv = true,
-     .dsinks = true}};
+     .dsinks = true},
+    // the top_k keys of a row: grouped heads in a band with a bias, packed sequences of which some
+    // have fewer keys, a grid with its table
+    {.num_heads = 4,
+     .num_kv_heads = 2,
+     .seq_len_q = 6,
+     .seq_len_kv = 9,
+     .head_dim = 3,
+     .window_right = 1,
+     .diagonal = ATTEST_BOTTOM_RIGHT,
+     .softcap = 2,
+     .bias = {1, 4, 6, 9},
+     .mask = {1, 1, 6, 9},
+     .dbias = true,
+     .top_k = 3},
+    {.batch = 3,
+     .num_heads = 2,
+     .seq_len_q = 5,
+     .seq_len_kv = 7,
+     .head_dim = 3,
+     .slopes = {3, 2},
+     .sinks = true,
+     .cu_seqlens_q = true,
+     .cu_seqlens_kv = true,
+     .dsinks = true,
+     .top_k = 4,
+     .top_k_ties = ATTEST_TOP_K_ALL_TIES},
+    {.batch = 2,
+     .num_heads = 2,
+     .seq_len_q = 12,
+     .head_dim = 2,
+     .grid_height = 4,
+     .grid_width = 3,
+     .window_height = 2,
+     .window_width = 3,
+     .shift_y = 1,
+     .shift_bias = -2,
+     .rel_bias = true,
+     .drel_bias = true,
+     .top_k = 2}};
 
 // O and LSE are rounded, and the golden takes them as they are; differences of the forward pass do
 // not. So the two are apart by what sigma counts for that. It counts the dtype of the gradients,
@@ -739,8 +794,7 @@ TEST(Backward, RefusesWhatIsNotJudgedYet) {
   EXPECT_EQ(params([](attest_softmax_params& p) { p.page_size = 5; }),
             "page_size: gradients of paged K and V are not judged, since pages hold the keys of "
             "generation, which computes no gradients; leave page_size and page_table out");
-  EXPECT_THAT(params([](attest_softmax_params& p) { p.top_k = 3; }),
-              HasSubstr("top_k: softmax_backward with it is not judged yet"));
+  EXPECT_EQ(params([](attest_softmax_params& p) { p.top_k = 3; }), "");
   EXPECT_EQ(params([](attest_softmax_params& p) { p.patch_size = 4; }), "");
   EXPECT_THAT(params([](attest_softmax_params& p) { p.page_size = 4; }), HasSubstr("page_size: "));
   EXPECT_THAT(params([](attest_softmax_params& p) { p.descale_block_q = 4; }),

@@ -5,7 +5,8 @@
 
 namespace attest::core::backward {
 
-BiasSlice::BiasSlice(const Problem& problem, const Tensors& tensors, int64_t b, int64_t h)
+BiasSlice::BiasSlice(const Problem& problem, const Tensors& tensors, const PairErrors& errors,
+                     bool ties_hold, int64_t b, int64_t h)
     : p_(problem.as<Params>()),
       dtype_(problem.tensor[ATTEST_DBIAS].dtype),
       shared_by_queries_(problem.tensor[ATTEST_DBIAS].dim[2] != p_.seq_len_q) {
@@ -20,6 +21,7 @@ BiasSlice::BiasSlice(const Problem& problem, const Tensors& tensors, int64_t b, 
       Head& head = heads_.emplace_back(
           Head{HeadRows(problem, tensors), {of_group, of_group + std::min(group, heads.size())}});
       head.rows.load(sequence, kv_head);
+      head.rows.find_edges(errors, ties_hold);
       head.largest_v = head.rows.largest_v();
     }
 }

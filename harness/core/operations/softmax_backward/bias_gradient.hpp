@@ -8,9 +8,10 @@ namespace attest::core::backward {
 
 class BiasSlice {
  public:
-  /// Slice (b, h) of DBIAS, [batch|1, num_heads|1, ...]. Reads all heads that have it. Calls
-  /// OpenMP.
-  BiasSlice(const Problem& problem, const Tensors& tensors, int64_t b, int64_t h);
+  /// Slice (b, h) of DBIAS, [batch|1, num_heads|1, ...]. Reads all heads that have it. `ties_hold`
+  /// is that of RowEdge. Calls OpenMP.
+  BiasSlice(const Problem& problem, const Tensors& tensors, const PairErrors& errors,
+            bool ties_hold, int64_t b, int64_t h);
 
   /// Writes the value and the sigma of element (i, j) of the slice. On a grid, i and j are tokens.
   /// If all queries share one row of the bias, i must be 0, and the element is the sum over all

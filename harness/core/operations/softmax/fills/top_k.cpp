@@ -240,6 +240,18 @@ void write_wild(uint64_t seed, const Tensor& q, const Tensor& k, const Tensor& v
     }
 }
 
+// Gradients: one value of each head is NaN. Of infinite ones, kernels make NaN or infinities.
+void write_wild_values(uint64_t seed, const Tensor& v) {
+  const TensorSpec& spec = v.spec;
+  const uint64_t of_values = role_seed(seed, ATTEST_V);
+  for (int64_t unit = 0; unit < spec.dim[0] * spec.dim[1]; ++unit) {
+    const auto row = int64_t(random_below(of_values, uint64_t(unit), uint64_t(spec.dim[2])));
+    store(v.data, spec.dtype,
+          row_offset(spec, 3, unit * spec.dim[2] + row) + unit % spec.dim[3] * spec.stride[3],
+          std::numeric_limits<double>::quiet_NaN());
+  }
+}
+
 }  // namespace
 
 bool is_top_k_fill(std::string_view fill) {
@@ -263,18 +275,24 @@ void write_top_k(const Problem& problem, const Fill& fill, const Tensors& tensor
   if (fill.name == kCloseName) return write_close(problem, fill.seed, tensors);
   const bool is_wild = fill.name == kWildName;
   write_levels(problem, fill.seed, tensors, is_wild);
-  if (is_wild) write_wild(fill.seed, tensors[ATTEST_Q], tensors[ATTEST_K], tensors[ATTEST_V]);
+  if (!is_wild) return;
+  // In rows whose logits are NaN, kernels of gradients may choose other keys.
+  if (tensors[ATTEST_DO]) return write_wild_values(fill.seed, tensors[ATTEST_V]);
+  write_wild(fill.seed, tensors[ATTEST_Q], tensors[ATTEST_K], tensors[ATTEST_V]);
 }
 
 // ALiBi and shift_bias may bring keys of different levels to logits that are equal by chance.
-// Scores are of few levels all the same.
+bool top_k_ties_hold(const Problem& problem, std::string_view fill) {
+  return is_top_k_fill(fill) && fill != kCloseName && !problem.has(ATTEST_ALIBI_SLOPES) &&
+         problem.as<Params>().shift_bias == 0;
+}
+
+// Scores are of few levels even where equal logits may differ.
 std::unique_ptr<Golden> top_k_golden(const Problem& problem, const Fill& fill,
                                      const Tensors& tensors) {
-  const bool has_levels = fill.name != kCloseName;
-  return golden_of(problem, tensors,
-                   {.ties_hold = has_levels && !problem.has(ATTEST_ALIBI_SLOPES) &&
-                                 problem.as<Params>().shift_bias == 0,
-                    .few_scores = has_levels});
+  return golden_of(
+      problem, tensors,
+      {.ties_hold = top_k_ties_hold(problem, fill.name), .few_scores = fill.name != kCloseName});
 }
 
 }  // namespace attest::core

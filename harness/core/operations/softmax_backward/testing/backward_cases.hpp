@@ -23,16 +23,19 @@ struct BackwardShape {
           shift_x = 0;
   float shift_bias = 0;
   bool rel_bias = false, drel_bias = false, dsinks = false;
+  int64_t top_k = 0;
+  int32_t top_k_ties = ATTEST_TOP_K_FIRST;
   DType o_dtype = ATTEST_NONE, gradient_dtype = ATTEST_NONE;  // of O, of outputs; as the others
 };
 
 struct BackwardCase {
   Problem problem;
+  Fill fill;
   std::array<std::vector<char>, ATTEST_ROLES> memory;
   Tensors tensors{};
 
-  BackwardCase(const BackwardShape& s, DType dtype, const Fill& fill)
-      : problem(blank_problem(softmax_backward_operation(), dtype)) {
+  BackwardCase(const BackwardShape& s, DType dtype, const Fill& inputs)
+      : problem(blank_problem(softmax_backward_operation(), dtype)), fill(inputs) {
     auto& p = problem.as<attest_softmax_params>();
     p.batch = s.batch, p.num_heads = s.num_heads, p.num_kv_heads = s.num_kv_heads;
     p.seq_len_q = s.seq_len_q, p.seq_len_kv = s.seq_len_kv;
@@ -41,6 +44,7 @@ struct BackwardCase {
     p.softmax_scale = s.softmax_scale, p.softcap = s.softcap;
     p.block_q = s.block_q, p.block_kv = s.block_kv, p.global_tokens = s.global_tokens;
     p.patch_size = s.patch_size;
+    p.top_k = s.top_k, p.top_k_ties = s.top_k_ties;
     p.grid_height = s.grid_height, p.grid_width = s.grid_width;
     p.window_height = s.window_height, p.window_width = s.window_width;
     p.shift_y = s.shift_y, p.shift_x = s.shift_x, p.shift_bias = s.shift_bias;
