@@ -382,8 +382,9 @@ class LinearGolden final : public Golden {
   }
 
   // The variance that smallest steps add without a state. Each weight is a sum of head_dim products
-  // and is rounded to the operand of PV. Lost weights may have values of their own, eps gains on
-  // what is left of the normaliser, and PV may lose what the normaliser does not.
+  // and is rounded to the operand of PV. What weights share in their errors may follow their
+  // values, eps gains on what is left of the normaliser, and PV may lose what the normaliser does
+  // not.
   double small_pairs(const Moments& m, const Variances& u, size_t e, double o,
                      double normaliser) const {
     const double weights = normaliser - double(p_.eps);
@@ -393,13 +394,13 @@ class LinearGolden final : public Golden {
     const double random = double(p_.head_dim) * u.pair_step.variance(product) * spread +
                           u.weight_step.variance(weight) * m.V2[e] +
                           m.keys * u.pair_step.variance(weight) * (1 + o * o);
-    const double lost = u.pair_step.lost_share(product),
-                 gain = lost * double(p_.eps) / ((1 - lost) * weights + double(p_.eps)),
-                 unweighed = u.weight_step.lost_share(weight);
+    const double shared = u.pair_step.shared_error(product),
+                 gain = shared * double(p_.eps) / ((1 - shared) * weights + double(p_.eps)),
+                 unweighed = u.weight_step.shared_error(weight);
     const double factor = std::max(u.pair_step.factor, u.weight_step.factor);
     return random / (normaliser * normaliser) +
            factor * factor *
-               ((lost * lost + unweighed * unweighed) * spread / m.keys +
+               ((shared * shared + unweighed * unweighed) * spread / m.keys +
                 (gain * gain + unweighed * unweighed) * o * o);
   }
 

@@ -94,10 +94,11 @@ struct SmallestStep {
   double variance(double addend) const {
     return matters() ? factor * factor * std::min(size * size / 12, addend * addend) : 0;
   }
-  /// Numbers below half a step become 0. This is their share among numbers of the given mean: an
-  /// estimate, which is small if the mean is well above half a step.
-  double lost_share(double mean) const {
-    return matters() ? std::min(std::pow(size / 2 / mean, 4), 1.0) : 0;
+  /// Numbers that are alike are rounded alike, up or down, and to 0 if they are below half a step.
+  /// This is the standard deviation of the error that they share, relative to their mean: that of
+  /// one rounding, size / sqrt(12), but never more than the numbers themselves.
+  double shared_error(double mean) const {
+    return matters() ? std::min(size / std::sqrt(12) / mean, 1.0) : 0;
   }
 };
 
