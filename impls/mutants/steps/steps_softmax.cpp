@@ -132,11 +132,13 @@ class Kernel {
     float largest_score = kInfinity;
     if (is(Bug::kScoresTo)) largest_score = step_.planted->limit;
     if (is(Bug::kDotsTo)) largest_score = step_.planted->limit * std::fabs(a_.p.softmax_scale);
+    const float least_score = is(Bug::kScoresRaised) ? step_.planted->limit : -largest_score;
     return {&step_,
             round_up(at.rows, kRowsAtOnce),
             a_.p.head_dim,
             x.channels,
             largest_score,
+            least_score,
             PairTerms<T>::needed(a_) ? &terms : nullptr,
             skips ? x.skips : nullptr,
             x.q,

@@ -202,6 +202,9 @@ const std::map<std::string, Made>& inputs() {
       {"scores_to_40000", scores(110000, 120000, 2)},
       {"scores_to_65504", scores(110000, 120000, 2)},
       {"scores_to_100000", scores(110000, 120000, 2)},
+      {"scores_raised_to_minus_40000", scores(-110000, -120000, 2)},
+      {"scores_raised_to_minus_65504", scores(-110000, -120000, 2)},
+      {"scores_raised_to_minus_100000", scores(-110000, -120000, 2)},
       {"dots_to_65504",
        [](Input& input, int64_t tile, int64_t) {  // q.k of 80,000 and 70,000
          input.scale = 0x1p-10f;

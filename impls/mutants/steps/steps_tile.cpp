@@ -50,9 +50,9 @@ ATTEST_INLINE bool is_short_tail(const Tile& tile) { return tile.keys < tile.siz
 /// Scores become logits: what is clipped, hidden by the band, added by terms.
 ATTEST_INLINE void to_logits(const Rows& rows, int64_t i, const Tile& tile, float* p) {
   const Row& row = rows.row[i];
-  const float most = rows.largest_score;
-  if (most < kInfinity)
-    for (int64_t j = 0; j < tile.size; ++j) p[j] = p[j] > most ? most : p[j] < -most ? -most : p[j];
+  const float most = rows.largest_score, least = rows.least_score;
+  if (most < kInfinity || least > -kInfinity)
+    for (int64_t j = 0; j < tile.size; ++j) p[j] = p[j] > most ? most : p[j] < least ? least : p[j];
   if (row.begin > tile.begin || row.end < tile.begin + tile.size)
     for (int64_t j = 0; j < tile.size; ++j)
       if (tile.begin + j < row.begin || tile.begin + j >= row.end) p[j] = kHidden;

@@ -40,7 +40,7 @@ struct Terms {
 struct Rows {
   const Step* step;
   int64_t rows, head_dim, channels;  // channels: head_dim_v, padded
-  float largest_score;               // scores are clipped there; infinite: they are not
+  float largest_score, least_score;  // scores are clipped there; infinite: they are not
   const Terms* terms;                // null: logits are scores
   const uint8_t* skips;              // [rows], 1: this row does without the tile; null: none does
   const float* q;                    // [rows, head_dim], times softmax_scale
