@@ -214,29 +214,52 @@ void take_as_mask(Copy& c, const Sees& sees) {
   c.data[ATTEST_MASK] = c.bytes.data();
 }
 
-/// Takes the mask as the bug reads it.
-void spoil_mask(Bug bug, Copy& c) {
-  const attest_softmax_params& p = c.params;
-  const attest::Sequences s(c.problem, c.data.data());
-  const attest::View<const uint8_t> mask(c.problem, c.data.data(), ATTEST_MASK),
-      blocks(c.problem, c.data.data(), ATTEST_BLOCK_MASK);
-  const attest::View<const int32_t> order(c.problem, c.data.data(), ATTEST_ORDER);
-  const int64_t orders = order ? c.tensor[ATTEST_ORDER].dim[0] : 1;
-  take_as_mask(c, [&](int64_t b, int64_t h, int64_t i, int64_t j) -> bool {
-    const bool global = i < p.global_tokens || j < p.global_tokens;
-    switch (bug) {
-      case Bug::kMaskAtTheBand: return mask(b, h, i, j) || band_cuts(s, b, i, j);
-      case Bug::kGlobalsForgetMask: return mask(b, h, i, j) || global;
-      case Bug::kGlobalsForgetBlockMask:
-        return (!mask || mask(b, h, i, j)) &&
-               (global || blocks(b, h, i / p.block_q, j / p.block_kv));
-      default: {
-        const int64_t of = orders > 1 ? b : 0;
-        return mask(b, h, order(of, i), order(of, j));
-      }
-    }
+/// What says of a pair whether it is seen, as the problem gives it.
+struct Masks {
+  explicit Masks(const Copy& c)
+      : sequences(c.problem, c.data.data()),
+        mask(c.problem, c.data.data(), ATTEST_MASK),
+        blocks(c.problem, c.data.data(), ATTEST_BLOCK_MASK),
+        order(c.problem, c.data.data(), ATTEST_ORDER) {}
+  attest::Sequences sequences;
+  attest::View<const uint8_t> mask, blocks;
+  attest::View<const int32_t> order;
+};
+
+void forget_mask_at_the_band(Copy& c) {
+  const Masks given(c);
+  take_as_mask(c, [&](int64_t b, int64_t h, int64_t i, int64_t j) {
+    return given.mask(b, h, i, j) || band_cuts(given.sequences, b, i, j);
   });
-  if (bug == Bug::kGlobalsForgetBlockMask) c.forget(ATTEST_BLOCK_MASK);
+}
+
+bool is_global(const Copy& c, int64_t i, int64_t j) {
+  return i < c.params.global_tokens || j < c.params.global_tokens;
+}
+
+void forget_mask_of_globals(Copy& c) {
+  const Masks given(c);
+  take_as_mask(c, [&](int64_t b, int64_t h, int64_t i, int64_t j) {
+    return given.mask(b, h, i, j) || is_global(c, i, j);
+  });
+}
+
+void forget_block_mask_of_globals(Copy& c) {
+  const Masks given(c);
+  take_as_mask(c, [&](int64_t b, int64_t h, int64_t i, int64_t j) {
+    return (!given.mask || given.mask(b, h, i, j)) &&
+           (is_global(c, i, j) || given.blocks(b, h, i / c.params.block_q, j / c.params.block_kv));
+  });
+  c.forget(ATTEST_BLOCK_MASK);
+}
+
+void take_mask_by_order(Copy& c) {
+  const Masks given(c);
+  const bool has_many = c.tensor[ATTEST_ORDER].dim[0] > 1;
+  take_as_mask(c, [&](int64_t b, int64_t h, int64_t i, int64_t j) {
+    const int64_t of = has_many ? b : 0;
+    return given.mask(b, h, given.order(of, i), given.order(of, j));
+  });
 }
 
 void cap_sinks(Copy& c) {
@@ -259,10 +282,10 @@ void spoil(Bug bug, Copy& c) {
       take_pairs_of_key_heads(c, ATTEST_BIAS, bytes_of(c.tensor[ATTEST_BIAS]));
       break;
     case Bug::kWindowLeftOfGroups: p.window_left = -1; break;
-    case Bug::kMaskAtTheBand:
-    case Bug::kGlobalsForgetMask:
-    case Bug::kGlobalsForgetBlockMask:
-    case Bug::kMaskByOrder: spoil_mask(bug, c); break;
+    case Bug::kMaskAtTheBand: forget_mask_at_the_band(c); break;
+    case Bug::kGlobalsForgetMask: forget_mask_of_globals(c); break;
+    case Bug::kGlobalsForgetBlockMask: forget_block_mask_of_globals(c); break;
+    case Bug::kMaskByOrder: take_mask_by_order(c); break;
     case Bug::kWindowLeftZero: p.window_left = -1; break;
     case Bug::kBiasDense: c.take_for_dense(ATTEST_BIAS); break;
     case Bug::kBiasAligned: c.align(ATTEST_BIAS); break;
