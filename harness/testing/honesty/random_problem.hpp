@@ -17,7 +17,7 @@ struct ProblemLimits {
   double least_flops = 1e5, most_flops = 2e9;
   int64_t most_pairs = 4'000'000;  // elements of BIAS and MASK
   std::string operation;           // this one alone; empty: any
-  int top_k_percent = 6;           // of the problems of softmax attention have top_k
+  int top_k_percent = 6;           // of the problems of softmax and its gradients have top_k
   int f8_percent = 6;              // of them have Q, K and V in 8 bits
 };
 
