@@ -164,7 +164,7 @@ void expect_all_bugs_caught(const std::string& library, const Outcomes& found) {
 
 TEST(DefaultSuite, FailsTheTemplateBrokenInEachFeature) {
   const Outcomes found = run_fills_then_all("template_bugs.so", First::kTiny);
-  EXPECT_EQ(found.passed.size(), 36u);
+  EXPECT_EQ(found.passed.size(), 37u);
   expect_all_bugs_caught("template_bugs.so", found);
 }
 
@@ -196,6 +196,33 @@ TEST(DefaultSuite, FailsWhatDeclaresMoreThanItComputes) {
   const Outcomes found = run_default_suite("liars.so", Checks::kFillsAlone, First::kLarger);
   EXPECT_GE(found.passed.size(), 60u);
   expect_all_bugs_caught("liars.so", found);
+}
+
+/// The tiny cases of an operation that fail implementations of a plugin, by implementation. Those
+/// that `judged` names are judged, each in the first dtype of a case.
+std::map<std::string, std::string> failing_tiny_cases(
+    const std::string& library, const std::string& operation,
+    const std::map<std::string, std::string>& judged) {
+  Plugin plugin(
+      kPlugins + library,
+      {.executable = core::find_worker(), .cpus = "", .limits = {.threads = 2, .timeout_s = 120}});
+  const core::Suite suite = core::read_suite(ATTEST_SOURCE_DIR "/suites/default.json");
+  const core::RunOptions options = options_for(Checks::kFillsAlone, suite);
+  core::Rates rates;
+  std::map<std::string, std::string> failed;
+  for (const Case& one : suite.cases) {
+    if (!one.name.starts_with("tiny/") || one.operation != operation) continue;
+    const core::Problem problem = one.problem(one.dtypes.front(), 0);
+    CaseRunner runner(problem, core::print_problem(problem), {"default", one.name, "random", ""},
+                      nullptr, options, rates);
+    for (const Implementation& impl : plugin.implementations()) {
+      if (!judged.contains(impl.name)) continue;
+      const bool caught = !testing::catches(runner.run(plugin, impl)).empty();
+      std::string& names = failed[impl.name];
+      if (caught) names += (names.empty() ? "" : ", ") + one.name;
+    }
+  }
+  return failed;
 }
 
 // Kernels that are right in each feature may be wrong where two of them meet. Each case that pairs
@@ -230,25 +257,23 @@ TEST(DefaultSuite, HasABugOfItsOwnForEachPairOfFeatures) {
       {"pair_patches_forget_mask", "tiny/patches_mask"},
       {"pair_window_beyond_keys", "tiny/window_long"},
       {"pair_alibi_in_bytes", "tiny/softcap_alibi_sinks"}};
-  Plugin plugin(
-      kPlugins + "pair_bugs.so",
-      {.executable = core::find_worker(), .cpus = "", .limits = {.threads = 2, .timeout_s = 120}});
-  const core::Suite suite = core::read_suite(ATTEST_SOURCE_DIR "/suites/default.json");
-  const core::RunOptions options = options_for(Checks::kFillsAlone, suite);
-  core::Rates rates;
-  std::map<std::string, std::string> failed;
-  for (const Case& one : suite.cases) {
-    if (!one.name.starts_with("tiny/") || one.operation != "softmax") continue;
-    const core::Problem problem = one.problem(one.dtypes.front(), 0);
-    CaseRunner runner(problem, core::print_problem(problem), {"default", one.name, "random", ""},
-                      nullptr, options, rates);
-    for (const Implementation& impl : plugin.implementations()) {
-      const bool caught = !testing::catches(runner.run(plugin, impl)).empty();
-      std::string& names = failed[impl.name];
-      if (caught) names += (names.empty() ? "" : ", ") + one.name;
-    }
-  }
-  EXPECT_EQ(failed, kOwnCases);
+  EXPECT_EQ(failing_tiny_cases("pair_bugs.so", "softmax", kOwnCases), kOwnCases);
+}
+
+// The same of gradients.
+TEST(DefaultSuite, HasABugOfItsOwnForEachPairOfFeaturesOfGradients) {
+  const std::map<std::string, std::string> kOwnCases = {
+      {"backward_none", ""},
+      {"backward_slope_tiled", "tiny/backward_gqa_alibi"},
+      {"backward_dbias_of_last_group", "tiny/backward_gqa_dbias_mask"},
+      {"backward_dbias_of_hidden", "tiny/backward_gqa_dbias_mask"},
+      {"backward_drel_bias_of_key_head", "tiny/backward_gqa_drel_bias"},
+      {"backward_dbias_sloped", "tiny/backward_gqa_softcap_dsinks"},
+      {"backward_dsinks_sloped", "tiny/backward_gqa_softcap_dsinks"},
+      {"backward_dsinks_of_key_head", "tiny/backward_gqa_softcap_dsinks"},
+      {"backward_last_key_of_its_tile", "tiny/backward_tails"},
+      {"backward_last_query_of_its_tile", "tiny/backward_tails"}};
+  EXPECT_EQ(failing_tiny_cases("backward_bugs.so", "softmax_backward", kOwnCases), kOwnCases);
 }
 
 // That each shows it is seen by Steps.AreSeenWhereTheyFirstShow and scripts/mutants.sh.

@@ -50,6 +50,7 @@ enum class Bug {
   kLinearMixedDtype,
   kLinearUnaligned,
   kLinearF64,
+  kLinearLastKey,
 };
 
 struct Description {
@@ -98,6 +99,8 @@ constexpr Description kBugs[] = {
     {Bug::kLinearUnaligned, "template_linear_unaligned",
      "V is read from the 64 bytes that its first element lies in"},
     {Bug::kLinearF64, "template_linear_f64", "eps is 1 in f64"},
+    {Bug::kLinearLastKey, "template_linear_last_key",
+     "the last tile of 64 keys is forgotten if it has one key"},
 };
 constexpr size_t kTables = sizeof kBugs / sizeof *kBugs;
 
@@ -221,8 +224,12 @@ void attend(Bug bug, const attest::Softmax<T>& a) {
       }
 }
 
+constexpr int64_t kTile = 64;  // keys
+
 template <class T>
 void attend(Bug bug, const attest::Linear<T>& a) {
+  const int64_t num_keys =
+      a.p.seq_len_kv - (bug == Bug::kLinearLastKey && a.p.seq_len_kv % kTile == 1 ? 1 : 0);
   const int64_t channels =
       written_channels(bug == Bug::kLinearHeadDimV, a.p.head_dim, a.p.head_dim_v);
   for (int64_t b = 0; b < a.p.batch; ++b)
@@ -233,7 +240,7 @@ void attend(Bug bug, const attest::Linear<T>& a) {
         return static_cast<size_t>(d * a.p.head_dim_v + channel);
       };
       std::vector<float> state(at(a.p.head_dim, 0)), keys(static_cast<size_t>(a.p.head_dim));
-      for (int64_t j = 0; j < a.p.seq_len_kv; ++j) {
+      for (int64_t j = 0; j < num_keys; ++j) {
         if (!a.key_counts(b, j)) continue;
         for (int64_t d = 0; d < a.p.head_dim; ++d) {
           const float key = a.phi(static_cast<float>(a.k(b, a.kv_head(h), j, d)));

@@ -29,6 +29,8 @@ enum class Bug {
   kGqaTiled,
   kKeyTailOfDq,
   kQueryTail,
+  kLastKeyOfItsTile,
+  kLastQueryOfItsTile,
   kOverwritten,
   kMaskIgnoredInDv,
   kHiddenLeaks,
@@ -45,6 +47,7 @@ enum class Bug {
   kCapSlopeForgotten,
   kCapSlopeUnscaled,
   kSlopeOfNextHead,
+  kSlopeTiled,
   kDistanceSigned,
   kSinkDividedOut,
   kBlocksOfNextKey,
@@ -71,6 +74,8 @@ enum class Bug {
   kBiasGradientOfDoV,
   kBiasGradientOfLastSequence,
   kBiasGradientOfLastHead,
+  kBiasGradientOfLastGroup,
+  kBiasGradientOfHidden,
   kBiasGradientOfLastQuery,
   kBiasGradientKeyTail,
   kBiasGradientOfPositions,
@@ -79,9 +84,12 @@ enum class Bug {
   kRelBiasGradientOfLastSequence,
   kRelBiasGradientOfLastWindow,
   kRelBiasGradientTransposed,
+  kRelBiasGradientOfKeyHead,
   kSinkGradientPositive,
   kSinkGradientOfWeights,
   kSinkGradientOfLastSequence,
+  kSinkGradientOfKeyHead,
+  kSinkGradientSloped,
   kTopKOneMore,
   kTopKOneLess,
   kTopKIgnoredInDk,
@@ -110,6 +118,9 @@ constexpr Description kDescriptions[] = {
     {"backward_gqa_tiled", "query head h reads key head h % num_kv_heads"},
     {"backward_key_tail_of_dq", "dq leaves out keys beyond a multiple of 16"},
     {"backward_query_tail", "dk and dv leave out queries beyond a multiple of 16"},
+    {"backward_last_key_of_its_tile", "dq leaves out a last tile of 64 keys that has one key"},
+    {"backward_last_query_of_its_tile",
+     "dk and dv leave out a last tile of 64 queries that has one query"},
     {"backward_overwritten", "dk and dv of each 16 queries replace what was summed before"},
     {"backward_mask_ignored_in_dv", "dv counts pairs that the mask hides"},
     {"backward_hidden_leaks", "adds 0 times what is hidden"},
@@ -126,6 +137,7 @@ constexpr Description kDescriptions[] = {
     {"backward_cap_slope_forgotten", "ds has no factor 1 - tanh^2 of the softcap"},
     {"backward_cap_slope_unscaled", "1 - tanh^2 is that of q.k, without softmax_scale"},
     {"backward_slope_of_next_head", "ALiBi has the slope of the next head"},
+    {"backward_slope_tiled", "ALiBi has the slope of head h % num_kv_heads"},
     {"backward_distance_signed", "ALiBi's distance has a sign"},
     {"backward_sink_divided_out", "p is that of a softmax without the sink"},
     {"backward_blocks_of_next_key", "a key is hidden, too, where the next one's block is"},
@@ -158,6 +170,8 @@ constexpr Description kDescriptions[] = {
     {"backward_dbias_of_do_v", "dbias is p do.v, without - delta"},
     {"backward_dbias_of_last_sequence", "dbias is that of the last sequence, not a sum"},
     {"backward_dbias_of_last_head", "dbias is that of the last head, not a sum"},
+    {"backward_dbias_of_last_group", "dbias is that of the last key head's query heads, not a sum"},
+    {"backward_dbias_of_hidden", "dbias has the weights of pairs that the mask hides, too"},
     {"backward_dbias_of_last_query", "dbias is that of the last query, not a sum"},
     {"backward_dbias_key_tail", "dbias of keys beyond a multiple of 16 is 0"},
     {"backward_dbias_of_positions", "dbias on a grid counts positions, not tokens"},
@@ -166,9 +180,12 @@ constexpr Description kDescriptions[] = {
     {"backward_drel_bias_of_last_sequence", "drel_bias is that of the last sequence, not a sum"},
     {"backward_drel_bias_of_last_window", "drel_bias is that of the last window, not a sum"},
     {"backward_drel_bias_transposed", "drel_bias has the offset of the key minus the query"},
+    {"backward_drel_bias_of_key_head", "drel_bias is added to that of the key head's number"},
     {"backward_dsinks_positive", "dsinks has the wrong sign"},
     {"backward_dsinks_of_weights", "dsinks is the sum of the sink's weights, without delta"},
     {"backward_dsinks_of_last_sequence", "dsinks is that of the last sequence, not a sum"},
+    {"backward_dsinks_of_key_head", "dsinks is added to that of the key head's number"},
+    {"backward_dsinks_sloped", "dsinks has a factor 1 - tanh^2 of the sink and the softcap"},
     {"backward_top_k_one_more", "one key more than top_k counts"},
     {"backward_top_k_one_less", "one key less than top_k counts"},
     {"backward_top_k_ignored_in_dk", "dk sums over all queries that see the key"},
@@ -181,7 +198,7 @@ constexpr Description kDescriptions[] = {
 constexpr size_t kBugs = sizeof kDescriptions / sizeof *kDescriptions;
 static_assert(kBugs == static_cast<size_t>(Bug::kCount));
 
-constexpr int64_t kTile = 16;
+constexpr int64_t kTile = 16, kLargeTile = 64;
 constexpr float kDeltaFactor = 1.000001f, kMostValue = 8, kMostGradient = 10, kMostDs = 12,
                 kSmallRow = 1e-4f, kLow = -10000;
 constexpr float kHidden = -std::numeric_limits<float>::infinity(),
@@ -323,6 +340,8 @@ class Gradients {
     const float slope = a_.alibi_slopes(b, h);
     if (is(Bug::kSlopeOfNextHead))
       logit += (slope - a_.alibi_slopes(b, (h + 1) % a_.p.num_heads)) * std::fabs(away);
+    if (is(Bug::kSlopeTiled))
+      logit += (slope - a_.alibi_slopes(b, h % a_.p.num_kv_heads)) * std::fabs(away);
     if (is(Bug::kDistanceSigned)) logit += slope * (std::fabs(away) - away);
     return logit;
   }
@@ -353,6 +372,7 @@ class Gradients {
     const int64_t* const dim = of_bias_.dim;
     if ((is(Bug::kBiasGradientOfLastSequence) && dim[0] == 1 && b + 1 < p.batch) ||
         (is(Bug::kBiasGradientOfLastHead) && dim[1] == 1 && h + 1 < p.num_heads) ||
+        (is(Bug::kBiasGradientOfLastGroup) && dim[1] == 1 && a_.kv_head(h) + 1 < p.num_kv_heads) ||
         (is(Bug::kBiasGradientOfLastQuery) && dim[2] == 1 && i + 1 < p.seq_len_q) ||
         (is(Bug::kBiasGradientKeyTail) && j >= p.seq_len_kv / kTile * kTile))
       return;
@@ -373,13 +393,19 @@ class Gradients {
         (is(Bug::kRelBiasGradientOfLastWindow) && i + a_.grid.window_size() < a_.p.seq_len_q))
       return;
     if (is(Bug::kRelBiasGradientTransposed)) std::swap(i, j);
+    if (is(Bug::kRelBiasGradientOfKeyHead)) h = a_.kv_head(h);
     const auto [y, x] = a_.grid.relative(i, j);
     drel_bias_[h * offsets() + y * across() + x] += d_logit;
   }
   /// Adds a query that sees a key.
   void add_to_sink(int64_t b, int64_t h, float lse, float delta) const {
     if (is(Bug::kSinkGradientOfLastSequence) && b + 1 < a_.p.batch) return;
-    dsinks_[h] -= std::exp(a_.sink(h) - lse) * (is(Bug::kSinkGradientOfWeights) ? 1 : delta);
+    const float capped = is(Bug::kSinkGradientSloped) && a_.p.softcap > 0
+                             ? std::tanh(a_.sink(h) / a_.p.softcap)
+                             : 0,
+                slope = 1 - capped * capped;
+    dsinks_[is(Bug::kSinkGradientOfKeyHead) ? a_.kv_head(h) : h] -=
+        slope * std::exp(a_.sink(h) - lse) * (is(Bug::kSinkGradientOfWeights) ? 1 : delta);
   }
 
   /// Whether the row's pairs are left out.
@@ -452,7 +478,11 @@ class Gradients {
     const std::vector<float> counting = counting_logits(b, h, kv_head, i);
     if (a_.d_sinks && lse != kHidden) add_to_sink(b, h, lse, of_row);
     std::vector<float> dq(static_cast<size_t>(p.head_dim), 0.0f);
-    const bool is_tail = is(Bug::kQueryTail) && i >= p.seq_len_q / kTile * kTile;
+    const auto is_alone = [](int64_t row, int64_t rows) {
+      return row == rows - 1 && rows % kLargeTile == 1;
+    };
+    const bool is_tail = (is(Bug::kQueryTail) && i >= p.seq_len_q / kTile * kTile) ||
+                         (is(Bug::kLastQueryOfItsTile) && is_alone(i, p.seq_len_q));
     const int64_t keys = loses_row(b, h, i) ? 0 : a_.key_rows(b);
     for (int64_t j = 0; j < keys; ++j) {
       const attest::Cell key = a_.key(b, j);
@@ -460,6 +490,9 @@ class Gradients {
       for (int64_t d = 0; d < p.head_dim; ++d) dot += q(query, h, d) * k(key, kv_head, d);
       for (int64_t d = 0; d < p.head_dim_v; ++d) gradient += d_o(query, h, d) * v(key, kv_head, d);
       const bool in_band = j >= begin && j < end;
+      const bool masked = a_.mask && in_band && !a_.mask(b, h, a_.token(i), a_.token(j));
+      if (is(Bug::kBiasGradientOfHidden) && a_.d_bias && masked && lse != kHidden)
+        add_to_bias(b, h, i, j, weight_of(p.softmax_scale * dot, lse), gradient, of_row, 1);
       const float logit = in_band && !loses(b, kv_head, j) ? logit_of(dot, b, h, i, j) : kHidden;
       const bool unmasked = is(Bug::kMaskIgnoredInDv) && in_band && lse != kHidden,
                  unbanded = is(Bug::kBandIgnoredInDv) && !in_band && lse != kHidden;
@@ -491,6 +524,7 @@ class Gradients {
       const bool in_dk = !(is(Bug::kDiagonalLostInDk) && j == end - 1) && !is_tail &&
                          !(is(Bug::kGlobalQueriesLost) && outside_band(b, i, j)) && !is_borrowed,
                  in_dq = !(is(Bug::kKeyTailOfDq) && j >= p.seq_len_kv / kTile * kTile) &&
+                         !(is(Bug::kLastKeyOfItsTile) && is_alone(j, p.seq_len_kv)) &&
                          (counts || is(Bug::kTopKOthersLeak));
       const int64_t row = key_row(kv_head, j);
       for (int64_t d = 0; d < p.head_dim; ++d) {
