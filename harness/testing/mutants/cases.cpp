@@ -173,6 +173,15 @@ std::string deformable(int64_t n) {
       "level_width_0={} level_height_1={} level_width_1={}",
       queries(n), side, side + 5, side / 2, side / 3);
 }
+// Three levels, of which the second one is smaller than a row of the others.
+std::string deformable_levels(int64_t n) {
+  int64_t side = 4;
+  while (side * side < std::min<int64_t>(n, 40000)) ++side;
+  return fmt::format(
+      "deformable num_heads=2 seq_len_q={} head_dim_v=24 num_points=4 level_height_0={} "
+      "level_width_0={} level_height_1=3 level_width_1=5 level_height_2={} level_width_2={}",
+      queries(n), side, side + 5, side / 2, side / 2 + 5);
+}
 std::string deformable_aligned(int64_t n) {
   int64_t side = 4;
   while (side * side < std::min<int64_t>(n, 40000)) ++side;
@@ -219,6 +228,7 @@ const std::vector<Family>& families() {
       {"linear_masked", kLarge, linear_masked},
       {"deformable", kLarge, deformable},
       {"deformable_aligned", kLarge, deformable_aligned},
+      {"deformable_levels", kPairs, deformable_levels},
   };
   return all;
 }

@@ -153,6 +153,8 @@ const std::vector<Expected>& mutant_expectations() {
       {"mutant_deformable_outside_times_zero", "deformable deformable_aligned", 61, "wild"},
       {"mutant_deformable_outside_clamped", "deformable deformable_aligned", 61, "wild"},
       {"mutant_deformable_nan_pixel_zero", "deformable deformable_aligned", 61, "wild"},
+      {"mutant_deformable_nan_inner_level", "deformable_levels", 61, "wild"},
+      {"mutant_deformable_beyond_level", "deformable_levels", 61, "wild"},
       {"mutant_deformable_nan_weight_zero", "deformable deformable_aligned", 61, "wild"},
       {"mutant_deformable_weight_cut", "deformable deformable_aligned", 61, "borders"},
       {"mutant_deformable_small_weight", "deformable deformable_aligned", 61, "borders"},

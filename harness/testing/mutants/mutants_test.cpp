@@ -229,6 +229,8 @@ TEST(Mutants, EachDefaultFillAloneSeesOne) {
       {"wild", "mutant_deformable_nan_location", "deformable", "f32"},
       {"wild", "mutant_deformable_outside_clamped", "deformable", "f32"},
       {"wild", "mutant_deformable_nan_weight_zero", "deformable", "f32"},
+      {"wild", "mutant_deformable_nan_inner_level", "deformable_levels", "f32"},
+      {"wild", "mutant_deformable_beyond_level", "deformable_levels", "f16"},
       {"borders", "mutant_deformable_weight_cut", "deformable", "f32"},
       {"borders", "mutant_deformable_small_weight", "deformable", "f32"},
       {"borders", "mutant_deformable_value_cut", "deformable", "f32"},

@@ -117,6 +117,9 @@ class DeformableKernel {
       row = std::clamp<int64_t>(row, 0, height - 1);
       column = std::clamp<int64_t>(column, 0, width - 1);
     }
+    if (is(Mutation::kDeformableBeyondLevel) && column >= 0 && column < width &&
+        (row < 0 || row >= height))
+      return add_beyond(b, h, a_.first_token(level) + row * width + column, sum);
     if (row < 0 || column < 0) return;
     if (row >= height - (is(Mutation::kDeformableLastRow) ? 1 : 0)) return;
     if (column >= width - (is(Mutation::kDeformableLastColumn) ? 1 : 0)) return;
@@ -125,11 +128,20 @@ class DeformableKernel {
     const T* pixel = &a_.v(b, h, first + row * width + column, 0);
     for (int64_t d = 0; d < channels_; ++d) {
       float v = static_cast<float>(pixel[d * a_.v.stride(3)]);
-      if (is(Mutation::kDeformableNanPixelZero) && std::isnan(v)) v = 0;
+      const bool is_zero =
+          is(Mutation::kDeformableNanPixelZero) ||
+          (is(Mutation::kDeformableNanInnerLevel) && level > 0 && level + 1 < a_.p.num_levels);
+      if (is_zero && std::isnan(v)) v = 0;
       if (is(Mutation::kDeformableValueCut)) v = std::min(v, kMostValue);
       sum[d] += share * v;
       if (is(Mutation::kDeformableSumF16)) sum[d] = rounded(sum[d], 11);
     }
+  }
+
+  /// Adds 0 times a token of another level.
+  void add_beyond(int64_t b, int64_t h, int64_t token, float* sum) const {
+    if (token < 0 || token >= a_.first_token(a_.p.num_levels)) return;
+    for (int64_t d = 0; d < channels_; ++d) sum[d] += 0 * static_cast<float>(a_.v(b, h, token, d));
   }
 
   const attest::Deformable<T> a_;

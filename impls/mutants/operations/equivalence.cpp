@@ -181,6 +181,20 @@ bool shows_in_linear(Mutation mutation, const attest_problem& problem) {
   }
 }
 
+/// Whether a pixel that is NaN in the fill "wild" lies in the rows of V just below or above another
+/// level: the middle of a level, or the last pixel of the last one.
+bool has_nan_beyond_a_level(const attest_deformable_params& p) {
+  for (int level = 0; level < p.num_levels; ++level) {
+    const int64_t height = p.level_height[level], width = p.level_width[level],
+                  pixels = height * width;
+    const bool is_last = level + 1 == p.num_levels;
+    const int64_t at = is_last && level > 0 ? pixels - 1 : height / 2 * width + width / 2;
+    if (level > 0 && at < p.level_width[level - 1]) return true;
+    if (!is_last && pixels - at <= p.level_width[level + 1]) return true;
+  }
+  return false;
+}
+
 bool shows_in_deformable(Mutation mutation, const attest_problem& problem) {
   const auto& p = attest::params<attest_deformable_params>(problem);
   bool is_square = true, has_one_pixel = false;
@@ -192,6 +206,8 @@ bool shows_in_deformable(Mutation mutation, const attest_problem& problem) {
     case Mutation::kDeformableNoHalfPixel: return p.align_corners == 0;
     case Mutation::kDeformableLevelOffset: return p.num_levels > 1;
     case Mutation::kDeformableNextWeight: return p.num_points > 1;
+    case Mutation::kDeformableNanInnerLevel: return p.num_levels > 2;
+    case Mutation::kDeformableBeyondLevel: return has_nan_beyond_a_level(p);
     case Mutation::kDeformableWeightsTurned: return p.num_levels > 1 && p.num_points > 1;
     case Mutation::kDeformableTurnedLevel: return !is_square;
     case Mutation::kDeformableOnePixel: return p.align_corners == 1 && has_one_pixel;

@@ -242,11 +242,13 @@ class DeformableFill {
 
   // --- "wild" ---
   //
-  // In each head one pixel of the first level and the last pixel of the last, or the 101st of its
-  // 101st row, are NaN in one channel each, the second one if it is far from the first. No point
-  // lies so near that an error of its coordinate decides whether it reads one: points near such a
-  // pixel are moved onto it, or outside.
-  static constexpr double kNear = 3, kOutside = -3;
+  // In each head the middle of each level but the last, and the last pixel of the last one, or the
+  // 101st of its 101st row, are NaN in one channel each; the latter if it is far from the former.
+  // No point lies so near that an error of its coordinate decides whether it reads one: points near
+  // such a pixel are moved onto it, or outside. Coordinates of small levels err by less than a
+  // tenth of a pixel, and a level of 3 x 5 pixels keeps points that do not read its middle.
+  static constexpr double kNear = 3, kNearInSmall = 1.25, kOutside = -3;
+  static constexpr int64_t kSmall = 16;         // pixels along each side of a small level
   static constexpr int64_t kWildKinds = 6;      // of rows, in turn
   static constexpr int64_t kFarthestNan = 100;  // bf16 coordinates err by less than a pixel there
 
@@ -257,22 +259,35 @@ class DeformableFill {
         end{int64_t(levels_.size()) - 1, near(last.height - 1), near(last.width - 1)};
     const bool are_apart = end.level != middle.level || double(end.y - middle.y) > 2 * kNear ||
                            double(end.x - middle.x) > 2 * kNear;
-    return are_apart ? std::vector{middle, end} : std::vector{middle};
+    std::vector<Pixel> pixels{middle};
+    if (are_apart) pixels.push_back(end);
+    for (size_t l = 1; l + 1 < levels_.size(); ++l)
+      pixels.push_back({int64_t(l), near(levels_[l].height / 2), near(levels_[l].width / 2)});
+    return pixels;
+  }
+
+  /// How near to a NaN of its own level, along both axes, a point is moved.
+  double near_in(size_t level) const {
+    const bool is_inner = level > 0 && level + 1 < levels_.size(),
+               is_small = std::max(levels_[level].height, levels_[level].width) <= kSmall;
+    return is_inner && is_small ? kNearInSmall : kNear;
   }
 
   void wild(int64_t row, std::vector<Spot>& spots) const {
-    for (const Pixel& pixel : wild_pixels())
+    for (const Pixel& pixel : wild_pixels()) {
+      const double near = near_in(size_t(pixel.level));
       for (size_t n = 0; n < spots.size(); ++n) {
         const Level& level = level_of(n);
         const double x = deformable::coordinate(p_, spots[n].x, level.width),
                      y = deformable::coordinate(p_, spots[n].y, level.height);
         if (int64_t(n) / p_.num_points != pixel.level ||
-            !(std::fabs(x - double(pixel.x)) < kNear && std::fabs(y - double(pixel.y)) < kNear))
+            !(std::fabs(x - double(pixel.x)) < near && std::fabs(y - double(pixel.y)) < near))
           continue;
         const bool onto = below(uint64_t(row * count_) + n, 2) == 0;
         spots[n].x = onto ? location(double(pixel.x), level.width) : kOutside;
         spots[n].y = onto ? location(double(pixel.y), level.height) : kOutside;
       }
+    }
     Spot& spot = spots[size_t(row / kWildKinds) % spots.size()];
     switch (row % kWildKinds) {
       case 0: spot.x = kNan; break;
