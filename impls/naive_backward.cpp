@@ -18,7 +18,8 @@ struct NaiveBackward {
       .version = "1",
       .summary = "gradients pair by pair in float32, threads over queries, then over keys",
       .operation = ATTEST_SOFTMAX_BACKWARD,
-      .dtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16),
+      .dtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16) |
+                ATTEST_BIT(ATTEST_F8E4M3) | ATTEST_BIT(ATTEST_F8E5M2),
       .features = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL |
                   ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL | ATTEST_WITH_BIAS | ATTEST_WITH_MASK |
                   ATTEST_WITH_SOFTCAP | ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS |
@@ -26,7 +27,7 @@ struct NaiveBackward {
                   ATTEST_WITH_VARLEN | ATTEST_WITH_PATCHES | ATTEST_WITH_ORDER | ATTEST_WITH_GRID |
                   ATTEST_WITH_STRIDES | ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED |
                   ATTEST_WITH_DBIAS | ATTEST_WITH_REL_BIAS | ATTEST_WITH_DREL_BIAS |
-                  ATTEST_WITH_DSINKS | ATTEST_WITH_TOP_K};
+                  ATTEST_WITH_DSINKS | ATTEST_WITH_TOP_K | ATTEST_WITH_DESCALE};
   const attest_problem& problem;
 
   using Tensors = attest::Softmax<attest::Any>;
@@ -66,8 +67,9 @@ struct NaiveBackward {
   }
 
  private:
-  /// One sequence in float32: [num_heads, seq_len_q, ...] and [num_kv_heads, seq_len_kv, ...]; and
-  /// the sums of DBIAS, DREL_BIAS and DSINKS over the sequences so far, dense.
+  /// One sequence in float32, times factors: [num_heads, seq_len_q, ...] and [num_kv_heads,
+  /// seq_len_kv, ...]; and the sums of DBIAS, DREL_BIAS and DSINKS over the sequences so far,
+  /// dense.
   struct Sequence {
     float *q, *d_o, *delta, *lse, *k, *v, *d_bias, *d_rel_bias, *d_sinks;
     std::vector<top_k::Edge> edges;  // [num_heads, seq_len_q]; empty without top_k
@@ -118,7 +120,9 @@ struct NaiveBackward {
     for (int64_t n = 0; n < a.p.num_heads * queries; ++n) {
       const int64_t h = n / queries, at = query_row(a, h, n % queries);
       const auto [batch, row] = a.query(b, n % queries);
-      for (int64_t d = 0; d < a.p.head_dim; ++d) s.q[at * a.p.head_dim + d] = a.q(batch, h, row, d);
+      const float of_q = a.q_factor(b, h, n % queries);
+      for (int64_t d = 0; d < a.p.head_dim; ++d)
+        s.q[at * a.p.head_dim + d] = of_q * a.q(batch, h, row, d);
       float delta = 0;
       for (int64_t d = 0; d < a.p.head_dim_v; ++d) {
         const float gradient = a.d_o(batch, h, row, d);
@@ -132,9 +136,11 @@ struct NaiveBackward {
     for (int64_t n = 0; n < a.p.num_kv_heads * keys; ++n) {
       const int64_t h = n / keys, at = key_row(a, h, n % keys);
       const auto [batch, row] = a.key(b, n % keys);
-      for (int64_t d = 0; d < a.p.head_dim; ++d) s.k[at * a.p.head_dim + d] = a.k(batch, h, row, d);
+      const float of_k = a.k_factor(b, h, n % keys), of_v = a.v_factor(b, h, n % keys);
+      for (int64_t d = 0; d < a.p.head_dim; ++d)
+        s.k[at * a.p.head_dim + d] = of_k * a.k(batch, h, row, d);
       for (int64_t d = 0; d < a.p.head_dim_v; ++d)
-        s.v[at * a.p.head_dim_v + d] = a.v(batch, h, row, d);
+        s.v[at * a.p.head_dim_v + d] = of_v * a.v(batch, h, row, d);
     }
   }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "attest.hpp"
 #include "dense_dbias.hpp"
@@ -19,7 +20,7 @@ constexpr uint64_t kBackwardFeatures =
     ATTEST_WITH_SEQ_LENS | ATTEST_WITH_VARLEN | ATTEST_WITH_PATCHES | ATTEST_WITH_ORDER |
     ATTEST_WITH_GRID | ATTEST_WITH_STRIDES | ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED |
     ATTEST_WITH_DBIAS | ATTEST_WITH_REL_BIAS | ATTEST_WITH_DREL_BIAS | ATTEST_WITH_DSINKS |
-    ATTEST_WITH_TOP_K;
+    ATTEST_WITH_TOP_K | ATTEST_WITH_DESCALE;
 
 /// What a kernel rounds to, by the stages of the gradients; and what it would declare.
 struct GradientArithmetic {
@@ -117,6 +118,7 @@ class BackwardKernel {
       dk = arena.take(p.seq_len_kv * p.head_dim), dv = arena.take(p.seq_len_kv * p.head_dim_v);
       dk_tile = arena.take(p.seq_len_kv * p.head_dim);
       dv_tile = arena.take(p.seq_len_kv * p.head_dim_v);
+      of_k = arena.take(p.seq_len_kv), of_v = arena.take(p.seq_len_kv);
       q = arena.take(p.head_dim), d_o = arena.take(p.head_dim_v);
       dq = arena.take(p.head_dim), dq_tile = arena.take(p.head_dim);
       d_bias = arena.take(dense_dbias::elements(problem.tensor[ATTEST_DBIAS]));
@@ -128,6 +130,7 @@ class BackwardKernel {
     float *k, *v;              // [seq_len_kv, head_dim], [seq_len_kv, head_dim_v]
     float *dk, *dv;            // the same: sums over the tiles of queries before this one
     float *dk_tile, *dv_tile;  // the same: of this one
+    float *of_k, *of_v;        // [seq_len_kv]: factors that rows of k and v lack
     float *q, *d_o;            // [head_dim], [head_dim_v]: of one query
     float *dq, *dq_tile;       // [head_dim]
     float *d_bias, *d_rel_bias, *d_sinks;  // dense: sums over the pairs before this one
@@ -156,6 +159,9 @@ class BackwardKernel {
     add(1, tile, count, sum);
     std::fill_n(tile, count, 0.0f);
   }
+  /// Whether Q, K and V are multiplied as they are stored, and products and sums by the factors.
+  /// Else rows are multiplied by their factors as they are read.
+  bool factors_come_late() const { return m_.tile > 0; }
   bool ends_tile(int64_t visited) const { return m_.tile > 0 && (visited + 1) % m_.tile == 0; }
 
   void add_head(int64_t b, int64_t kv_head) {
@@ -163,10 +169,13 @@ class BackwardKernel {
     const int64_t dk = p.seq_len_kv * p.head_dim, dv = p.seq_len_kv * p.head_dim_v;
     for (int64_t j = 0; j < a_.key_rows(b); ++j) {
       const auto [batch, row] = a_.key(b, j);
+      float of_k = a_.k_factor(b, kv_head, j), of_v = a_.v_factor(b, kv_head, j);
+      x_.of_k[j] = x_.of_v[j] = 1;
+      if (factors_come_late()) std::swap(of_k, x_.of_k[j]), std::swap(of_v, x_.of_v[j]);
       for (int64_t d = 0; d < p.head_dim; ++d)
-        x_.k[j * p.head_dim + d] = a_.k(batch, kv_head, row, d);
+        x_.k[j * p.head_dim + d] = of_k * a_.k(batch, kv_head, row, d);
       for (int64_t d = 0; d < p.head_dim_v; ++d)
-        x_.v[j * p.head_dim_v + d] = a_.v(batch, kv_head, row, d);
+        x_.v[j * p.head_dim_v + d] = of_v * a_.v(batch, kv_head, row, d);
     }
     for (float* const sum : {x_.dk, x_.dk_tile}) std::fill_n(sum, dk, 0.0f);
     for (float* const sum : {x_.dv, x_.dv_tile}) std::fill_n(sum, dv, 0.0f);
@@ -231,7 +240,8 @@ class BackwardKernel {
         score += static_cast<double>(x_.q[d]) * static_cast<double>(x_.k[j * p.head_dim + d]);
       for (int64_t d = 0; d < p.head_dim_v; ++d)
         gradient += double(x_.d_o[d]) * double(x_.v[j * p.head_dim_v + d]);
-      score *= static_cast<double>(p.softmax_scale);
+      score *= double(p.softmax_scale) * double(of_q_) * double(x_.of_k[j]);
+      gradient *= double(x_.of_v[j]);
       const auto cap = static_cast<double>(p.softcap);
       if (cap > 0) score = cap * std::tanh(score / cap);
       const double weight = std::exp(score + static_cast<double>(term) - given);
@@ -245,7 +255,10 @@ class BackwardKernel {
     const attest_softmax_params& p = a_.p;
     const attest::Keys keys = a_.keys(b, i);
     const auto [batch, row] = a_.query(b, i);
-    for (int64_t d = 0; d < p.head_dim; ++d) x_.q[d] = a_.q(batch, h, row, d);
+    float of_q = a_.q_factor(b, h, i);
+    of_q_ = 1;
+    if (factors_come_late()) std::swap(of_q, of_q_);
+    for (int64_t d = 0; d < p.head_dim; ++d) x_.q[d] = of_q * a_.q(batch, h, row, d);
     for (int64_t d = 0; d < p.head_dim_v; ++d) x_.d_o[d] = a_.d_o(batch, h, row, d);
     for (float* const sum : {x_.dq, x_.dq_tile}) std::fill_n(sum, p.head_dim, 0.0f);
     const Known known = this->known(b, h, i, keys);
@@ -280,7 +293,8 @@ class BackwardKernel {
   /// The logit of the query whose Q has been read. Not inlined, so that each call rounds alike: the
   /// edge of top_k is one of these numbers.
   [[gnu::noinline]] Logit logit_of(int64_t b, int64_t h, int64_t i, int64_t j) const {
-    return logit(dot(x_.q, x_.k + j * a_.p.head_dim, a_.p.head_dim), b, h, i, j);
+    const float product = dot(x_.q, x_.k + j * a_.p.head_dim, a_.p.head_dim);
+    return logit(of_q_ * x_.of_k[j] * product, b, h, i, j);
   }
   /// With top_k: which keys count, by their positions.
   top_k::Edge edge_of(int64_t b, int64_t h, int64_t i, attest::Keys keys) {
@@ -299,7 +313,7 @@ class BackwardKernel {
     const Logit logit = logit_of(b, h, i, j);
     if (logit.value == kHidden || !edge.counts(logit.value, j)) return;
     float weight = weight_of(logit.value, known);
-    const float gradient = kept(dot(x_.d_o, v, p.head_dim_v), c.score),
+    const float gradient = kept(x_.of_v[j] * dot(x_.d_o, v, p.head_dim_v), c.score),
                 d_logit = weight * (gradient - known.delta),
                 ds = kept(d_logit * logit.slope, c.product);
     keep(&weight, 1, c.product);
@@ -313,8 +327,8 @@ class BackwardKernel {
           x_.d_rel_bias[(h * (2 * p.window_height - 1) + y) * (2 * p.window_width - 1) + x];
       sum = kept(sum + kept(d_logit, c.product), c.accumulator);
     }
-    add(ds, k, p.head_dim, x_.dq_tile);
-    add(ds, x_.q, p.head_dim, x_.dk_tile + j * p.head_dim);
+    add(x_.of_k[j] * ds, k, p.head_dim, x_.dq_tile);
+    add(of_q_ * ds, x_.q, p.head_dim, x_.dk_tile + j * p.head_dim);
     add(weight, x_.d_o, p.head_dim_v, x_.dv_tile + j * p.head_dim_v);
   }
 
@@ -322,6 +336,7 @@ class BackwardKernel {
   const GradientMethod& m_;
   const attest_tensor& of_bias_;
   const Buffers x_;
+  float of_q_ = 1;                       // the factor that x_.q lacks
   std::vector<float> logits_, visible_;  // of one query, for top_k
 };
 

@@ -243,7 +243,11 @@ TEST_P(GradientBugs, AreFarFromTheDefinition) {
   int wrong = 0;
   for (uint64_t seed = 0; seed < 60; ++seed) {
     Trial trial;
-    abi_test::randomize_gradients(trial, seed, needs, ATTEST_BIT(ATTEST_F32));
+    abi_test::randomize_gradients(
+        trial, seed, needs,
+        ATTEST_BIT(ATTEST_F32) |
+            (needs & ATTEST_WITH_DESCALE ? ATTEST_BIT(ATTEST_F8E4M3) | ATTEST_BIT(ATTEST_F8E5M2)
+                                         : 0));
     if ((trial.features & needs) != needs) continue;
     ASSERT_NO_FATAL_FAILURE(run(*table, trial));
     wrong += worst_gradient(trial) > 3;
@@ -277,7 +281,12 @@ INSTANTIATE_TEST_SUITE_P(
                     ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS | ATTEST_WITH_DREL_BIAS},
         GradientBug{"backward_top_k_one_more", ATTEST_WITH_TOP_K},
         GradientBug{"backward_top_k_delta_of_all", ATTEST_WITH_TOP_K},
-        GradientBug{"backward_dsinks_of_weights", ATTEST_WITH_SINKS | ATTEST_WITH_DSINKS}),
+        GradientBug{"backward_dsinks_of_weights", ATTEST_WITH_SINKS | ATTEST_WITH_DSINKS},
+        GradientBug{"backward_f8_dk_by_stored", ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_DESCALE},
+        GradientBug{"backward_f8_q_factor_forgotten_in_dk",
+                    ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_DESCALE},
+        GradientBug{"backward_f8_v_factor_forgotten_in_ds",
+                    ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_DESCALE}),
     [](const auto& instance) { return std::string(instance.param.name); });
 
 /// Two heads, causal where asked, random inputs: what every mutant is tried on.

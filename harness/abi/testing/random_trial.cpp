@@ -72,7 +72,9 @@ class Maker {
     strided_ = with(ATTEST_WITH_STRIDES, 25);
     unaligned_ = with(ATTEST_WITH_UNALIGNED, 25);
     mixed_ = with(ATTEST_WITH_MIXED_DTYPE, 25);
+    if (p.top_k == 0) choose_f8();
     gradient_tensors(tokens);
+    if (f8_ != ATTEST_NONE) set_factors(false);
     if (ordered) set_order(tokens.q, tokens.packed_q);
     pair_tensors();
     fill();
@@ -232,14 +234,17 @@ class Maker {
     main_ = dtype();
     const int64_t batch_q = tokens.packed_q ? 1 : p.batch,
                   batch_kv = tokens.packed_kv ? 1 : p.batch;
+    const auto dtype_of = [this](int role) {
+      return role == ATTEST_Q || role == ATTEST_K || role == ATTEST_V ? stored_dtype() : dtype();
+    };
     for (const int role : {ATTEST_Q, ATTEST_DQ})
-      t.tensor[role] = make(dtype(), {batch_q, p.num_heads, tokens.q, p.head_dim});
+      t.tensor[role] = make(dtype_of(role), {batch_q, p.num_heads, tokens.q, p.head_dim});
     for (const int role : {ATTEST_O, ATTEST_DO})
       t.tensor[role] = make(dtype(), {batch_q, p.num_heads, tokens.q, p.head_dim_v});
     for (const int role : {ATTEST_K, ATTEST_DK})
-      t.tensor[role] = make(dtype(), {batch_kv, p.num_kv_heads, tokens.kv, p.head_dim});
+      t.tensor[role] = make(dtype_of(role), {batch_kv, p.num_kv_heads, tokens.kv, p.head_dim});
     for (const int role : {ATTEST_V, ATTEST_DV})
-      t.tensor[role] = make(dtype(), {batch_kv, p.num_kv_heads, tokens.kv, p.head_dim_v});
+      t.tensor[role] = make(dtype_of(role), {batch_kv, p.num_kv_heads, tokens.kv, p.head_dim_v});
     t.tensor[ATTEST_LSE] = make(ATTEST_F32, {batch_q, p.num_heads, tokens.q});
   }
   /// Pages of the sequences in random order, some of nobody; entries beyond a sequence's length are

@@ -418,6 +418,7 @@ Gradients differentiate(const Trial& trial) {
     const int64_t row = (of_query.batch * p.num_heads + h) * q.spec.dim[2] + of_query.row;
     const Index query{of_query.batch, h, of_query.row, 0};
     const Product delta = product(d_o, query, o, query);
+    const double of_q = factor(trial, ATTEST_Q_DESCALE, b, h, i);
     bool sees_any = false;
     std::vector<int64_t> keys_seen;
     std::vector<double> logits;
@@ -431,7 +432,10 @@ Gradients differentiate(const Trial& trial) {
       const Index key{of_key.batch, kv_head, of_key.row, 0};
       const int64_t key_row =
           (of_key.batch * p.num_kv_heads + kv_head) * k.spec.dim[2] + of_key.row;
-      const Product gradient = product(d_o, query, v, key);
+      const double of_k = factor(trial, ATTEST_K_DESCALE, b, kv_head, j),
+                   of_v = factor(trial, ATTEST_V_DESCALE, b, kv_head, j);
+      Product gradient = product(d_o, query, v, key);
+      gradient.sum *= of_v, gradient.magnitude *= of_v;
       const double of_pair = logit(trial, b, h, i, j),
                    of_row = lse.at({of_query.batch, h, of_query.row}),
                    weight = std::exp(of_pair - of_row);
@@ -457,8 +461,8 @@ Gradients differentiate(const Trial& trial) {
             size_t((h * height + dy + p.window_height - 1) * width + dx + p.window_width - 1);
         made.drel_bias.value[to] += unscaled, made.drel_bias.magnitude[to] += largest;
       }
-      add_row(made.dq, row, ds, magnitude, k, key);
-      add_row(made.dk, key_row, ds, magnitude, q, query);
+      add_row(made.dq, row, of_k * ds, of_k * magnitude, k, key);
+      add_row(made.dk, key_row, of_q * ds, of_q * magnitude, q, query);
       add_row(made.dv, key_row, weight, weight, d_o, query);
     }
     if (!dsinks || !sees_any) continue;

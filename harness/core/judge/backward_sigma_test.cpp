@@ -72,7 +72,19 @@ TEST(BackwardSigma, HonestKernelsPass) {
        .head_dim = 16,
        .bias = {1, 1, 30, 50},
        .dbias = true,
-       .top_k = 7}};
+       .top_k = 7},
+      {.num_heads = 4,
+       .num_kv_heads = 2,
+       .seq_len_q = 20,
+       .seq_len_kv = 37,
+       .head_dim = 16,
+       .stored = ATTEST_F8E4M3,
+       .q_descale = {1, 4, 3},
+       .k_descale = {1, 2, 6},
+       .v_descale = {1, 2, 6},
+       .descale_block_q = 7,
+       .descale_block_kv = 7},
+      {.num_heads = 2, .seq_len_q = 30, .head_dim = 8, .stored = ATTEST_F8E5M2}};
   const BackwardArithmetic declared[] = {
       {},
       {.product = kHalf},
@@ -145,6 +157,17 @@ TEST(BackwardSigma, HonestKernelsPassOnRandomProblems) {
     if (below(4) == 0) {
       shape.top_k = 1 + below(uint64_t(shape.seq_len_kv));
       if (below(2) == 0) shape.top_k_ties = ATTEST_TOP_K_ALL_TIES;
+    }
+    if (below(4) == 0) {
+      shape.stored = DType(one_of({ATTEST_F8E4M3, ATTEST_F8E5M2}));
+      shape.descale_block_q = one_of({2, 5, 16}), shape.descale_block_kv = one_of({3, 8, 16});
+      const auto blocks = [](int64_t tokens, int64_t block) {
+        return (tokens + block - 1) / block;
+      };
+      const int64_t of_keys = blocks(shape.seq_len_kv, shape.descale_block_kv);
+      shape.q_descale = {shape.batch, 1, blocks(shape.seq_len_q, shape.descale_block_q)};
+      shape.k_descale = {1, shape.num_kv_heads, of_keys};
+      shape.v_descale = {shape.batch, shape.num_kv_heads, of_keys};
     }
     const auto dtype = DType(one_of({ATTEST_F32, ATTEST_F32, ATTEST_F16, ATTEST_BF16}));
     const auto stage = [&] {

@@ -98,6 +98,12 @@ TEST(FalseFailures, NoneOfGradients) {
   expect_no_false_failures(options, 150u);
 }
 
+TEST(FalseFailures, NoneOfGradientsIn8Bits) {
+  TrialOptions options{.seed = 7, .problems = 8, .at_the_top = 0, .each = 4};
+  options.limits = {.most_flops = 2e6, .operation = "softmax_backward", .f8_percent = 100};
+  expect_no_false_failures(options, 100u);
+}
+
 // Of every arithmetic that can be declared, alone and in pairs, some on each problem.
 TEST(FalseFailures, NoneOfWhatCanBeDeclared) {
   TrialOptions options{.seed = 3, .problems = 40, .at_the_top = 0, .each = 8};

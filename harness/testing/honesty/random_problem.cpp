@@ -30,7 +30,7 @@ constexpr double kElementFlops = 100;
 constexpr int kBackwardPercent = 6;
 // Draws of their own, so that the other problems of a stream stay what they are.
 constexpr uint64_t kTopKStream = 0x746f706b, kF8Stream = 0x6638, kBackwardStream = 0x6277,
-                   kBackwardTopKStream = 0x62746b;
+                   kBackwardTopKStream = 0x62746b, kBackwardF8Stream = 0x627766;
 
 class Draw {
  public:
@@ -478,6 +478,9 @@ Problem random_problem(uint64_t seed, uint64_t index, const ProblemLimits& limit
     Problem problem = BackwardMaker(of_backward, limits).make();
     Draw of_top_k(random_bits(seed, kBackwardTopKStream), index);
     if (of_top_k.chance(limits.top_k_percent)) set_top_k(problem, of_top_k);
+    Draw of_f8(random_bits(seed, kBackwardF8Stream), index);
+    if (problem.as<SoftmaxParams>().top_k == 0 && of_f8.chance(limits.f8_percent))
+      set_f8(problem, of_f8);
     return problem;
   }
   Draw draw(seed, index);

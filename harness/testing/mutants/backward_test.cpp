@@ -18,7 +18,8 @@ namespace {
 /// Where a bug is one: in a band of grouped heads, under a mask or a bias of pairs, a softcap,
 /// slopes, sinks, a block mask, with global tokens, patches, lengths or packed sequences, in an
 /// order, on a grid, with the gradient of a bias that all queries share, with tables of offsets and
-/// sinks and their gradients, over the top_k keys of a row.
+/// sinks and their gradients, over the top_k keys of a row, in 8 bits with factors of blocks or of
+/// whole sequences.
 constexpr const char *kBand = "num_heads=4 num_kv_heads=2 head_dim=24 causal=bottom_right",
                      *kMask = "num_heads=2 head_dim=24 mask",
                      *kBias = "num_heads=2 head_dim=24 bias",
@@ -42,6 +43,16 @@ constexpr const char *kBand = "num_heads=4 num_kv_heads=2 head_dim=24 causal=bot
                          "grid_height=8 grid_width=12 window_height=4 window_width=4 shift_y=2 "
                          "shift_x=1 shift_bias=-100 rel_bias drel_bias",
                      *kTopK = "num_heads=4 num_kv_heads=2 head_dim=24 top_k=9 bias dbias",
+                     *kStored =
+                         "batch=2 num_heads=4 num_kv_heads=2 head_dim=24 q=f8e4m3 k=f8e4m3 "
+                         "v=f8e4m3 descale_block_q=9 descale_block_kv=10 q_descale k_descale "
+                         "v_descale",
+                     *kCodes =
+                         "num_heads=2 head_dim=24 q=f8e5m2 k=f8e5m2 v=f8e5m2 q_descale "
+                         "k_descale=[1,1,1]",
+                     *kPackedCodes =
+                         "batch=3 num_heads=2 head_dim=24 cu_seqlens_q cu_seqlens_kv q=f8e5m2 "
+                         "k=f8e5m2 v=f8e5m2 descale_block_kv=10 k_descale v_descale",
                      *kBiasGradient = "batch=2 num_heads=2 head_dim=24 softcap=2";
 
 const char* features_of(const std::string& bug) {
@@ -51,6 +62,11 @@ const char* features_of(const std::string& bug) {
   if (bug == "backward_seam_seen" || bug == "backward_window_unshifted_in_dv" ||
       bug == "backward_dbias_of_positions")
     return kGrid;
+  if (bug == "backward_f8_other_format" || bug == "backward_f8_subnormals_lost" ||
+      bug == "backward_f8_stored_scores_cut")
+    return kCodes;
+  if (bug == "backward_f8_blocks_of_rows") return kPackedCodes;
+  if (bug.starts_with("backward_f8_")) return kStored;
   if (bug.starts_with("backward_order_")) return kOrder;
   if (bug.starts_with("backward_top_k_")) return kTopK;
   if (bug.starts_with("backward_rel_bias_") || bug.starts_with("backward_drel_bias_") ||
@@ -108,7 +124,7 @@ void try_bugs(const std::string& dtype, int queries, int keys) {
   int caught = 0, healthy = 0;
   for (const char* features :
        {kBand, kMask, kBias, kSoftcap, kAlibi, kSinks, kBlocks, kGlobal, kPatches, kLengths,
-        kPacked, kOrder, kGrid, kTables, kTopK, kBiasGradient}) {
+        kPacked, kOrder, kGrid, kTables, kTopK, kBiasGradient, kStored, kCodes, kPackedCodes}) {
     if ((features == kOrder || features == kTopK) && keys > 100)
       continue;  // pairs that would take long
     const bool is_self = features == kGlobal || features == kPatches || features == kOrder;
@@ -137,8 +153,8 @@ void try_bugs(const std::string& dtype, int queries, int keys) {
       ++(is_healthy ? healthy : caught);
     }
   }
-  EXPECT_EQ(healthy, keys > 100 ? 14 : 16);
-  EXPECT_EQ(caught, dtype == "f32" ? 68 : keys > 100 ? 54 : 64);
+  EXPECT_EQ(healthy, keys > 100 ? 17 : 19);
+  EXPECT_EQ(caught, dtype == "f32" ? 81 : keys > 100 ? 67 : 77);
 }
 
 TEST(BackwardBugs, NeverPassAt61Keys) {
@@ -158,7 +174,8 @@ TEST(BackwardBugs, AreSeenByOneFillAlone) {
       {"backward_nan_ds_zero", {"wild"}},
       {"backward_low_rows_lost", {"hidden", " bias"}},
       {"backward_logits_cut", {"hidden", " bias"}},
-      {"backward_top_k_others_leak", {"top_k_wild", " top_k=9"}}};
+      {"backward_top_k_others_leak", {"top_k_wild", " top_k=9"}},
+      {"backward_f8_subnormals_lost", {"f8_bands", " q=f8e5m2 k=f8e5m2 v=f8e5m2"}}};
   core::Plugin plugin = bugs();
   core::RunOptions options;
   options.limits.threads = 2;

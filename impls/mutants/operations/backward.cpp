@@ -98,6 +98,19 @@ enum class Bug {
   kTopKLastOfEqual,
   kTopKBeforeTerms,
   kTopKOthersLeak,
+  kDqByStored,
+  kDkByStored,
+  kDvByStored,
+  kKFactorForgottenInDq,
+  kQFactorForgottenInDk,
+  kVFactorForgottenInDs,
+  kFactorOfNextBlock,
+  kFactorOfFirstBlock,
+  kFactorsModulo,
+  kBlocksOfRows,
+  kOtherFormat,
+  kSubnormalsLost,
+  kStoredScoresCut,
   kCount
 };
 
@@ -194,13 +207,26 @@ constexpr Description kDescriptions[] = {
     {"backward_top_k_last_of_equal", "of equal logits at the edge the last ones count"},
     {"backward_top_k_before_terms", "the scores before bias and mask say which keys count"},
     {"backward_top_k_others_leak", "adds 0 times the gradient of keys that do not count"},
+    {"backward_f8_dq_by_stored", "dq is the gradient by what Q stores: times Q's factor"},
+    {"backward_f8_dk_by_stored", "dk is the gradient by what K stores: times K's factor"},
+    {"backward_f8_dv_by_stored", "dv is the gradient by what V stores: times V's factor"},
+    {"backward_f8_k_factor_forgotten_in_dq", "dq sums ds times what K stores"},
+    {"backward_f8_q_factor_forgotten_in_dk", "dk sums ds times what Q stores"},
+    {"backward_f8_v_factor_forgotten_in_ds", "do.v has what V stores"},
+    {"backward_f8_next_block", "the last key of a block has the factors of the next one"},
+    {"backward_f8_first_block", "all queries have the factor of the first block"},
+    {"backward_f8_factors_modulo", "key heads have the factors of head h % num_kv_heads"},
+    {"backward_f8_blocks_of_rows", "blocks count rows of packed tokens, not positions"},
+    {"backward_f8_other_format", "codes are read as those of the other format"},
+    {"backward_f8_subnormals_lost", "subnormal codes are read as 0"},
+    {"backward_f8_stored_scores_cut", "products of what is stored are cut to -65,504 .. 65,504"},
 };
 constexpr size_t kBugs = sizeof kDescriptions / sizeof *kDescriptions;
 static_assert(kBugs == static_cast<size_t>(Bug::kCount));
 
 constexpr int64_t kTile = 16, kLargeTile = 64;
 constexpr float kDeltaFactor = 1.000001f, kMostValue = 8, kMostGradient = 10, kMostDs = 12,
-                kSmallRow = 1e-4f, kLow = -10000;
+                kSmallRow = 1e-4f, kLow = -10000, kLargestHalf = 65504;
 constexpr float kHidden = -std::numeric_limits<float>::infinity(),
                 kUnwritten = std::numeric_limits<float>::quiet_NaN();
 
@@ -216,6 +242,11 @@ class Gradients {
         drel_bias_(dbias_ + dense_dbias::elements(problem.tensor[ATTEST_DBIAS])),
         dsinks_(drel_bias_ + dense_dbias::elements(problem.tensor[ATTEST_DREL_BIAS])),
         of_bias_(problem.tensor[ATTEST_DBIAS]),
+        stored_q_(problem, data, ATTEST_Q),
+        stored_k_(problem, data, ATTEST_K),
+        stored_v_(problem, data, ATTEST_V),
+        cu_seqlens_kv_(problem, data, ATTEST_CU_SEQLENS_KV),
+        stored_(problem.tensor[ATTEST_Q].dtype),
         packed_queries_(packed(problem, ATTEST_CU_SEQLENS_Q, ATTEST_LSE)),
         packed_keys_(packed(problem, ATTEST_CU_SEQLENS_KV, ATTEST_K)) {}
 
@@ -274,10 +305,12 @@ class Gradients {
           is(Bug::kScaleOfDkTwice) ? p.softmax_scale * p.softmax_scale : p.softmax_scale;
       const int64_t at_k = is(Bug::kOrderForgottenInDk) && packed_keys_ == 0 ? j : at,
                     at_v = is(Bug::kWindowUnshiftedInDv) && a_.grid ? unshifted(j) : at;
+      const float by_k = is(Bug::kDkByStored) ? a_.k_factor(b, kv_head, j) : 1,
+                  by_v = is(Bug::kDvByStored) ? a_.v_factor(b, kv_head, j) : 1;
       for (int64_t d = 0; d < p.head_dim; ++d)
-        a_.d_k(batch, kv_head, at_k, d) = scale * dk_[row * p.head_dim + d];
+        a_.d_k(batch, kv_head, at_k, d) = by_k * scale * dk_[row * p.head_dim + d];
       for (int64_t d = 0; d < p.head_dim_v; ++d)
-        a_.d_v(batch, kv_head, at_v, d) = dv_[row * p.head_dim_v + d];
+        a_.d_v(batch, kv_head, at_v, d) = by_v * dv_[row * p.head_dim_v + d];
     }
   }
 
@@ -304,13 +337,42 @@ class Gradients {
     const float x = a_.d_o(at.batch, h, at.row, d);
     return is(Bug::kGradientCut) ? std::clamp(x, -kMostGradient, kMostGradient) : x;
   }
+  /// An element of Q, K or V as it is stored.
+  float element(const attest::View<Any>& of, const attest::View<const uint8_t>& codes,
+                attest::Cell at, int64_t head, int64_t d) const {
+    if (is(Bug::kOtherFormat) && stored_ == ATTEST_F8E4M3)
+      return attest::float_from_f8e5m2(codes(at.batch, head, at.row, d));
+    if (is(Bug::kOtherFormat) && stored_ == ATTEST_F8E5M2)
+      return attest::float_from_f8e4m3(codes(at.batch, head, at.row, d));
+    const float x = of(at.batch, head, at.row, d), least = stored_ == ATTEST_F8E4M3   ? 0x1p-6f
+                                                           : stored_ == ATTEST_F8E5M2 ? 0x1p-14f
+                                                                                      : 0;
+    return is(Bug::kSubnormalsLost) && std::fabs(x) < least ? 0 : x;
+  }
   float v(attest::Cell at, int64_t kv_head, int64_t d) const {
-    const float x = a_.v(at.batch, kv_head, at.row, d);
+    const float x = element(a_.v, stored_v_, at, kv_head, d);
     return is(Bug::kValuesCut) ? std::clamp(x, -kMostValue, kMostValue) : x;
   }
-  float q(attest::Cell at, int64_t h, int64_t d) const { return a_.q(at.batch, h, at.row, d); }
+  float q(attest::Cell at, int64_t h, int64_t d) const {
+    return element(a_.q, stored_q_, at, h, d);
+  }
   float k(attest::Cell at, int64_t kv_head, int64_t d) const {
-    return a_.k(at.batch, kv_head, at.row, d);
+    return element(a_.k, stored_k_, at, kv_head, d);
+  }
+
+  float q_factor(int64_t b, int64_t h, int64_t i) const {
+    return a_.q_factor(b, h, is(Bug::kFactorOfFirstBlock) ? 0 : i);
+  }
+  /// The factor of a row of K or V, which query head h reads.
+  float key_factor(const attest::View<const float>& factors, int64_t b, int64_t h, int64_t kv_head,
+                   int64_t j) const {
+    if (!factors) return 1;
+    const int64_t block = a_.p.descale_block_kv;
+    if (is(Bug::kFactorsModulo)) kv_head = h % a_.p.num_kv_heads;
+    if (is(Bug::kFactorOfNextBlock)) j = std::min(j + 1, a_.p.seq_len_kv - 1);
+    if (is(Bug::kBlocksOfRows) && cu_seqlens_kv_)
+      j = std::min(j + cu_seqlens_kv_(b), a_.p.seq_len_kv - 1);
+    return factors(b, kv_head, block > 0 ? a_.token(j) / block : 0);
   }
   static int64_t padded(int64_t rows) { return (rows + kTile - 1) / kTile * kTile; }
   float lse(int64_t b, int64_t h, int64_t i) const {
@@ -471,6 +533,7 @@ class Gradients {
     if (is(Bug::kLengthIgnored) && end == a_.length_kv(b)) end = a_.key_rows(b);
     const attest::Cell query = a_.query(b, i);
     float of_row = delta(b, h, i);
+    const float of_q = q_factor(b, h, i);
     float lse = this->lse(b, h, is(Bug::kLseOfNextRow) ? (i + 1) % a_.rows(b) : i);
     if (is(Bug::kSinkDividedOut) && a_.sinks && lse != kHidden)
       lse = std::log(std::exp(lse) - std::exp(a_.sink(h)));
@@ -486,9 +549,14 @@ class Gradients {
     const int64_t keys = loses_row(b, h, i) ? 0 : a_.key_rows(b);
     for (int64_t j = 0; j < keys; ++j) {
       const attest::Cell key = a_.key(b, j);
+      const float of_k = key_factor(a_.k_descale, b, h, kv_head, j),
+                  of_v = key_factor(a_.v_descale, b, h, kv_head, j);
       float dot = 0, gradient = 0;
       for (int64_t d = 0; d < p.head_dim; ++d) dot += q(query, h, d) * k(key, kv_head, d);
       for (int64_t d = 0; d < p.head_dim_v; ++d) gradient += d_o(query, h, d) * v(key, kv_head, d);
+      if (is(Bug::kStoredScoresCut)) dot = std::clamp(dot, -kLargestHalf, kLargestHalf);
+      dot *= of_q * of_k;
+      if (!is(Bug::kVFactorForgottenInDs)) gradient *= of_v;
       const bool in_band = j >= begin && j < end;
       const bool masked = a_.mask && in_band && !a_.mask(b, h, a_.token(i), a_.token(j));
       if (is(Bug::kBiasGradientOfHidden) && a_.d_bias && masked && lse != kHidden)
@@ -527,9 +595,11 @@ class Gradients {
                          !(is(Bug::kLastKeyOfItsTile) && is_alone(j, p.seq_len_kv)) &&
                          (counts || is(Bug::kTopKOthersLeak));
       const int64_t row = key_row(kv_head, j);
+      const float ds_k = is(Bug::kKFactorForgottenInDq) ? ds : of_k * ds,
+                  ds_q = is(Bug::kQFactorForgottenInDk) ? ds : of_q * ds;
       for (int64_t d = 0; d < p.head_dim; ++d) {
-        if (in_dq) dq[static_cast<size_t>(d)] += ds * k(key, kv_head, d);
-        if (in_dk) dk_[row * p.head_dim + d] += ds * q(query, h, d);
+        if (in_dq) dq[static_cast<size_t>(d)] += ds_k * k(key, kv_head, d);
+        if (in_dk) dk_[row * p.head_dim + d] += ds_q * q(query, h, d);
       }
       for (int64_t d = 0; d < p.head_dim_v && !is_tail; ++d) {
         if (is(Bug::kChannelTail) && d >= p.head_dim_v / kTile * kTile) break;
@@ -538,9 +608,10 @@ class Gradients {
         if (is(Bug::kSumF16)) sum = mutants::rounded(sum, 11);
       }
     }
+    const float by_q = is(Bug::kDqByStored) ? of_q : 1;
     for (int64_t d = 0; d < p.head_dim; ++d)
       a_.d_q(query.batch, h, query.row, d) =
-          (is(Bug::kScaleOfDqForgotten) ? 1 : p.softmax_scale) * dq[static_cast<size_t>(d)];
+          by_q * (is(Bug::kScaleOfDqForgotten) ? 1 : p.softmax_scale) * dq[static_cast<size_t>(d)];
   }
 
   /// Adds what sequence b gives to the keys of the next sequence that fill up its last block.
@@ -574,6 +645,9 @@ class Gradients {
   float* dbias_;     // as DBIAS, dense
   float *drel_bias_, *dsinks_;  // likewise
   const attest_tensor& of_bias_;
+  const attest::View<const uint8_t> stored_q_, stored_k_, stored_v_;  // codes of 8 bits
+  const attest::View<const int32_t> cu_seqlens_kv_;
+  const int32_t stored_;                        // the dtype of Q
   const int64_t packed_queries_, packed_keys_;  // rows; 0: not packed
 };
 
@@ -584,14 +658,16 @@ struct Backward {
       .version = "1",
       .summary = kDescriptions[kIndex].summary,
       .operation = ATTEST_SOFTMAX_BACKWARD,
-      .dtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16),
-      .features =
-          ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW |
-          ATTEST_WITH_DIAGONAL | ATTEST_WITH_BIAS | ATTEST_WITH_MASK | ATTEST_WITH_SOFTCAP |
-          ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS | ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_GLOBAL |
-          ATTEST_WITH_SEQ_LENS | ATTEST_WITH_VARLEN | ATTEST_WITH_PATCHES | ATTEST_WITH_ORDER |
-          ATTEST_WITH_GRID | ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED | ATTEST_WITH_DBIAS |
-          ATTEST_WITH_REL_BIAS | ATTEST_WITH_DREL_BIAS | ATTEST_WITH_DSINKS | ATTEST_WITH_TOP_K};
+      .dtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16) |
+                ATTEST_BIT(ATTEST_F8E4M3) | ATTEST_BIT(ATTEST_F8E5M2),
+      .features = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_CAUSAL |
+                  ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL | ATTEST_WITH_BIAS | ATTEST_WITH_MASK |
+                  ATTEST_WITH_SOFTCAP | ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS |
+                  ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_GLOBAL | ATTEST_WITH_SEQ_LENS |
+                  ATTEST_WITH_VARLEN | ATTEST_WITH_PATCHES | ATTEST_WITH_ORDER | ATTEST_WITH_GRID |
+                  ATTEST_WITH_STRIDES | ATTEST_WITH_UNALIGNED | ATTEST_WITH_DBIAS |
+                  ATTEST_WITH_REL_BIAS | ATTEST_WITH_DREL_BIAS | ATTEST_WITH_DSINKS |
+                  ATTEST_WITH_TOP_K | ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_DESCALE};
   const attest_problem& problem;
 
   static const char* query(const attest_problem& problem, attest_support& support) {
@@ -602,7 +678,6 @@ struct Backward {
     support.workspace_bytes = sizeof(float) * static_cast<uint64_t>(floats);
     return nullptr;
   }
-  template <class T>
   void run(void* const* data, void* workspace, void* /*stream*/) const {
     Gradients(static_cast<Bug>(kIndex), problem, data, static_cast<float*>(workspace)).run();
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/operations/rounding.hpp"
+#include "core/operations/softmax/problem/dequantised.hpp"
 #include "core/operations/softmax_backward/backward.hpp"
 #include "core/operations/softmax_backward/backward_rows.hpp"
 
@@ -345,12 +346,22 @@ class BackwardEmulator {
   std::map<std::pair<int64_t, int64_t>, TopKEdge> edges_;
 };
 
+void emulate_numbers(const Problem& problem, const Tensors& tensors,
+                     const BackwardArithmetic& arithmetic, int kernel,
+                     std::span<const int64_t> rows, const EmulationSink& sink) {
+  BackwardEmulator emulator(problem, tensors, arithmetic, kernel);
+  for (const int64_t row : rows) emulator.row(row, sink);
+}
+
 }  // namespace
 
 void emulate(const Problem& problem, const Tensors& tensors, const BackwardArithmetic& arithmetic,
              int kernel, std::span<const int64_t> rows, const EmulationSink& sink) {
-  BackwardEmulator emulator(problem, tensors, arithmetic, kernel);
-  for (const int64_t row : rows) emulator.row(row, sink);
+  if (has_factors(problem)) {
+    const Dequantised inputs(problem, tensors);
+    return emulate_numbers(inputs.problem(), inputs.tensors(), arithmetic, kernel, rows, sink);
+  }
+  emulate_numbers(problem, tensors, arithmetic, kernel, rows, sink);
 }
 
 }  // namespace attest::core::backward

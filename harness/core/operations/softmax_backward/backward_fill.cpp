@@ -4,12 +4,15 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "core/operations/fill_rows.hpp"
 #include "core/operations/portable_math.hpp"
+#include "core/operations/softmax/fills/f8.hpp"
 #include "core/operations/softmax/fills/finite_biases.hpp"
 #include "core/operations/softmax/fills/top_k.hpp"
+#include "core/operations/softmax/problem/dequantised.hpp"
 #include "core/operations/softmax/problem/geometry.hpp"
 #include "core/operations/softmax/softmax.hpp"
 #include "core/operations/softmax_backward/backward.hpp"
@@ -30,6 +33,9 @@ constexpr float kLateFactor = 4;              // of the last keys
 constexpr float kMeanValue = 8, kMeanDo = 2;  // of "cancelling"
 // Of "sized": beyond kShift float32 has no exp. Keys have kCommonKey in their first channel.
 constexpr double kShift = 90, kCommonKey = 16;
+// Of "f8_bands": what outputs exceed Q and K by at most, and the most by which a channel of dO is
+// enlarged.
+constexpr double kBandRoom = 64, kMostBalance = 64;
 struct SizedRow {
   double shift;   // of all scores, in kShift
   double factor;  // of dO
@@ -150,9 +156,21 @@ double shifting_query(double scale) {
   return std::ldexp(std::ceil(mantissa * 8), exponent - 3);
 }
 
+/// Factors of Q and K whose products are 1, so that what shifts scores is what is stored.
+void write_inverse_factors(const Tensors& tensors) {
+  const Tensor &of_q = tensors[ATTEST_Q_DESCALE], &of_k = tensors[ATTEST_K_DESCALE];
+  const double size = of_q && of_k ? 2 : 1;
+  const auto write = [](const Tensor& factors, double factor) {
+    if (factors) edit_elements(factors, [&](int64_t, int64_t, double) { return factor; });
+  };
+  write(of_q, 1 / size), write(of_k, size);
+}
+
 /// All scores of some rows rise by kShift, and those of others fall by it, which changes no weight.
 void shift_scores(const attest_softmax_params& p, const Tensors& tensors) {
-  const double most = shifting_query(double(p.softmax_scale));
+  const double most = std::min(shifting_query(double(p.softmax_scale)),
+                               largest_finite(tensors[ATTEST_Q].spec.dtype));
+  write_inverse_factors(tensors);
   const auto replace_first = [&](int32_t role, const auto& number) {
     const Tensor& tensor = tensors[size_t(role)];
     const TensorSpec& spec = tensor.spec;
@@ -161,6 +179,35 @@ void shift_scores(const attest_softmax_params& p, const Tensors& tensors) {
   };
   replace_first(ATTEST_K, [](int64_t) { return kCommonKey; });
   replace_first(ATTEST_Q, [&](int64_t row) { return sized_row(row).shift * most; });
+}
+
+/// Those of softmax, but Q and K are cut where dK and dQ would leave the range of their dtypes.
+void write_bands(const Problem& problem, const Fill& fill, const Tensors& tensors) {
+  const double scale = std::fabs(double(problem.as<FillParams>().softmax_scale)),
+               room = kBandRoom * std::max(scale, 1.0);
+  write_f8_bands(forward_problem(problem), fill, tensors);
+  for (const auto& [role, gradient] :
+       {std::pair(ATTEST_Q, ATTEST_DK), std::pair(ATTEST_K, ATTEST_DQ)}) {
+    const double most = largest_finite(problem.tensor[size_t(gradient)].dtype) / room;
+    edit_elements(tensors[size_t(role)],
+                  [&](int64_t, int64_t, double x) { return std::clamp(x, -most, most); });
+  }
+}
+
+/// Each channel of dO has the inverse size of that channel of V, so that every channel shows in
+/// do.v, which is of size 1 or so.
+void balance_bands(const Problem& problem, const Tensors& tensors) {
+  const int64_t width = problem.as<FillParams>().head_dim_v;
+  std::vector<double> largest(static_cast<size_t>(width));
+  edit_elements(tensors[ATTEST_V], [&](int64_t, int64_t channel, double x) {
+    largest[size_t(channel)] = std::max(largest[size_t(channel)], std::fabs(x));
+    return x;
+  });
+  edit_elements(tensors[ATTEST_DO], [&](int64_t, int64_t channel, double x) {
+    const double of_v = largest[size_t(channel)],
+                 by = of_v > 0 ? std::ldexp(1.0, -std::ilogb(of_v)) : 1;
+    return x * std::min(by, kMostBalance) / std::sqrt(double(width));
+  });
 }
 
 void put_nan(const Tensor& tensor, int64_t row, int64_t first_channel, int64_t past_channel) {
@@ -209,7 +256,9 @@ void enlarge_late_keys(const Problem& problem, const Tensors& tensors) {
         const int64_t row = row_offset(k.spec, 3, geometry.key_row(b, kv_head, j));
         for (int64_t c = 0; c < p.head_dim; ++c) {
           const int64_t at = row + c * k.spec.stride[3];
-          store(k.data, k.spec.dtype, at, load(k.data, k.spec.dtype, at) * double(kLateFactor));
+          const auto late = float(load(k.data, k.spec.dtype, at)) * kLateFactor;
+          store(k.data, k.spec.dtype, at,
+                double(is_f8(k.spec.dtype) ? saturated(late, k.spec.dtype) : late));
         }
       }
   }
@@ -223,6 +272,9 @@ bool forward_is_cheap(const Problem& problem) {
 
 void write_forward(const Problem& problem, const Tensors& tensors) {
   const Problem forward = forward_problem(problem);
+  std::optional<Dequantised> numbers;
+  if (has_factors(problem)) numbers.emplace(forward, tensors);
+  const Tensors& inputs = numbers ? numbers->tensors() : tensors;
   const auto& p = forward.as<FillParams>();
   const Geometry geometry(forward, tensors);
   const Tensor &to_o = tensors[ATTEST_O], &to_lse = tensors[ATTEST_LSE];
@@ -238,9 +290,9 @@ void write_forward(const Problem& problem, const Tensors& tensors) {
                     length_kv = geometry.length_kv(b);
       const auto query_of = [&](int64_t i) { return geometry.query(b, i); };
       const auto key_of = [&](int64_t j) { return geometry.key(b, j); };
-      const std::vector<double> q = rows_of(tensors[ATTEST_Q], h, length_q, query_of),
-                                k = rows_of(tensors[ATTEST_K], kv_head, length_kv, key_of),
-                                v = rows_of(tensors[ATTEST_V], kv_head, length_kv, key_of);
+      const std::vector<double> q = rows_of(inputs[ATTEST_Q], h, length_q, query_of),
+                                k = rows_of(inputs[ATTEST_K], kv_head, length_kv, key_of),
+                                v = rows_of(inputs[ATTEST_V], kv_head, length_kv, key_of);
 #pragma omp parallel if (length_q * length_kv * p.head_dim > kThreadedElements)
       {
         std::vector<double> logits(static_cast<size_t>(length_kv)),
@@ -270,14 +322,16 @@ void write_forward(const Problem& problem, const Tensors& tensors) {
 
 std::vector<std::string> fills(const Problem& problem) {
   const Problem forward = forward_problem(problem);
+  const bool f8 = has_f8(problem);
   std::vector<std::string> codebook;
   for (const char* name : {"codebook", "codebook_peaked"})
-    if (has_closed_form(forward, {name})) codebook.emplace_back(name);
+    if (!f8 && has_closed_form(forward, {name})) codebook.emplace_back(name);
   if (!forward_is_cheap(problem) && !codebook.empty()) return codebook;
   const bool has_top_k = problem.as<FillParams>().top_k > 0;
   std::vector<std::string> names{"random", "cancelling", "late", "sized"};
   // Rounding may give a key that is NaN to another row, and kernels may choose other keys of NaN.
   if (!has_top_k) names.emplace_back("wild");
+  if (f8) names.emplace_back(kF8BandsName);
   if (may_hide(problem)) names.emplace_back("hidden");
   if (has_top_k)
     for (std::string& name : top_k_fills(problem))
@@ -288,13 +342,15 @@ std::vector<std::string> fills(const Problem& problem) {
 
 void fill(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own) {
   const std::vector<std::string> known = fills(problem);
-  const bool is_codebook = fill.name.starts_with("codebook"),
-             is_close = fill.name == "top_k_close" && problem.as<FillParams>().top_k > 0;
+  const bool f8 = has_f8(problem), is_codebook = fill.name.starts_with("codebook") && !f8,
+             is_close = fill.name == "top_k_close" && problem.as<FillParams>().top_k > 0,
+             is_bands = fill.name == kF8BandsName;
   if (!is_codebook && !is_close && std::ranges::find(known, fill.name) == known.end() &&
       fill.name != "random" && fill.name != "hidden")
     throw Error("fill '" + fill.name +
                 "': softmax_backward has random, cancelling, late, sized, wild, hidden, codebook, "
-                "codebook_peaked, and with top_k top_k_levels, top_k_close and top_k_wild");
+                "codebook_peaked, and with top_k top_k_levels, top_k_close and top_k_wild; in 8 "
+                "bits f8_bands, but not codebook and codebook_peaked");
   const Problem forward = forward_problem(problem);
   const Fill of_forward{is_codebook ? fill.name : "random", fill.seed, fill.other_lengths};
   if (is_codebook)
@@ -302,6 +358,8 @@ void fill(const Problem& problem, const Fill& fill, const Tensors& tensors, bool
   else
     fill_random(forward, of_forward, tensors, only_own);
   if (is_top_k_fill(fill.name)) write_top_k(problem, fill, tensors);
+  if (fill.name == "random") scale_to_codes(tensors);
+  if (is_bands) write_bands(problem, of_forward, tensors);
   if (fill.name == "hidden" && may_have_finite_biases(problem))
     write_finite_biases(forward, tensors);
   const auto& p = problem.as<FillParams>();
@@ -323,6 +381,7 @@ void fill(const Problem& problem, const Fill& fill, const Tensors& tensors, bool
   if (fill.name == "sized")
     edit_elements(tensors[ATTEST_DO],
                   [](int64_t row, int64_t, double x) { return x * sized_row(row).factor; });
+  if (is_bands) balance_bands(problem, tensors);
   if (fill.name == "wild") write_wild(problem, random_bits(fill.seed, kWildSeed), tensors);
   if (fill.name == "hidden") poison_hidden(problem, tensors);
 }

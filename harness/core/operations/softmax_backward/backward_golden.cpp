@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/operations/row_sample.hpp"
+#include "core/operations/softmax/problem/dequantised.hpp"
 #include "core/operations/softmax_backward/backward.hpp"
 #include "core/operations/softmax_backward/backward_rows.hpp"
 #include "core/operations/softmax_backward/bias_gradient.hpp"
@@ -391,9 +392,30 @@ class BackwardGolden final : public Golden {
   int64_t distinct_queries_ = 0, distinct_keys_ = 0;
 };
 
+/// The golden where Q, K and V are stored in 8 bits with factors: of what they stand for.
+class StoredGolden final : public Golden {
+ public:
+  StoredGolden(const Problem& problem, const Tensors& tensors, bool ties_hold)
+      : inputs_(problem, tensors), golden_(inputs_.problem(), inputs_.tensors(), ties_hold) {}
+
+  void expect(const Arithmetic& arithmetic, const Sink& sink) const override {
+    golden_.expect(arithmetic, sink);
+  }
+  int64_t distinct_rows() const override { return golden_.distinct_rows(); }
+  int64_t independent_rows(const Arithmetic& arithmetic, int32_t role) const override {
+    return golden_.independent_rows(arithmetic, role);
+  }
+  std::string method() const override { return golden_.method(); }
+
+ private:
+  const Dequantised inputs_;
+  const BackwardGolden golden_;
+};
+
 }  // namespace
 
 std::unique_ptr<Golden> golden(const Problem& problem, const Tensors& tensors, bool ties_hold) {
+  if (has_factors(problem)) return std::make_unique<StoredGolden>(problem, tensors, ties_hold);
   return std::make_unique<BackwardGolden>(problem, tensors, ties_hold);
 }
 

@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 
 #include "core/operations/relation.hpp"
+#include "core/operations/softmax/problem/dequantised.hpp"
 #include "core/operations/softmax_backward/backward.hpp"
 #include "core/tensor/random.hpp"
 
@@ -14,7 +16,8 @@ using RelationParams = attest_softmax_params;
 
 constexpr double kValueFactor = 4;
 
-/// V and O, or dO, times a power of two: the gradients are linear in both. dV has no V in it.
+/// V and O, or dO, times a power of two: the gradients are linear in both. dV has no V in it. Of V
+/// in 8 bits the factors are multiplied, if it has some.
 class BackwardValueScale final : public SamePlaces {
  public:
   BackwardValueScale(const Problem& problem, const Tensors& inputs, bool of_gradient)
@@ -31,7 +34,7 @@ class BackwardValueScale final : public SamePlaces {
  protected:
   void change(const Tensors& to) const override {
     if (of_gradient_) return scale(to[ATTEST_DO]);
-    scale(to[ATTEST_V]), scale(to[ATTEST_O]);
+    scale(to[ATTEST_V_DESCALE] ? to[ATTEST_V_DESCALE] : to[ATTEST_V]), scale(to[ATTEST_O]);
   }
   double factor(int32_t role) const override {
     return role == ATTEST_DV && !of_gradient_ ? 1 : kValueFactor;
@@ -39,8 +42,8 @@ class BackwardValueScale final : public SamePlaces {
 
  private:
   static void scale(const Tensor& x) {
-    for (int64_t n = 0; n < row_count(x.spec, 4); ++n) {
-      const int64_t at = row_offset(x.spec, 4, n);
+    for (int64_t n = 0; n < row_count(x.spec, x.spec.rank); ++n) {
+      const int64_t at = row_offset(x.spec, x.spec.rank, n);
       store(x.data, x.spec.dtype, at, kValueFactor * load(x.data, x.spec.dtype, at));
     }
   }
@@ -126,6 +129,28 @@ double largest_gradient(const Problem& problem, const Tensors& inputs) {
                    d_score * largest_value(inputs[ATTEST_K]), pairs_in_sum(problem) * d_logit});
 }
 
+/// Whether V, O, dO and all gradients stay in the range of their dtypes when they are enlarged. V
+/// in 8 bits is another matter.
+bool fits_enlarged(const Problem& problem, const Tensors& inputs) {
+  std::optional<Dequantised> numbers;
+  if (has_factors(problem)) numbers.emplace(problem, inputs);
+  const double largest =
+      kValueFactor * largest_gradient(problem, numbers ? numbers->tensors() : inputs);
+  return std::ranges::all_of(
+      std::initializer_list<int32_t>{ATTEST_V, ATTEST_O, ATTEST_DO, ATTEST_DQ, ATTEST_DK, ATTEST_DV,
+                                     ATTEST_DBIAS, ATTEST_DREL_BIAS, ATTEST_DSINKS},
+      [&](int32_t role) {
+        const DType dtype = problem.tensor[size_t(role)].dtype;
+        return !problem.has(role) || is_f8(dtype) || largest < largest_finite(dtype);
+      });
+}
+/// Whether what V stores in 8 bits may be enlarged. Its factors may be in any case.
+bool values_fit(const Problem& problem, const Tensors& inputs) {
+  return !has_f8(problem) || problem.has(ATTEST_V_DESCALE) ||
+         kValueFactor * largest_value(inputs[ATTEST_V]) <=
+             largest_finite(problem.tensor[ATTEST_V].dtype);
+}
+
 }  // namespace
 
 std::vector<std::unique_ptr<Relation>> relations(const Problem& problem, const Tensors& inputs) {
@@ -151,7 +176,8 @@ std::vector<std::unique_ptr<Relation>> relations(const Problem& problem, const T
           std::initializer_list<int32_t>{ATTEST_ALIBI_SLOPES, ATTEST_BLOCK_MASK, ATTEST_SEQ_LENS_Q,
                                          ATTEST_SEQ_LENS_KV, ATTEST_ORDER},
           [&](int32_t role) { return problem.has(role); });
-  if (!places_matter) {
+  // Factors stay where they are.
+  if (!places_matter && !has_factors(problem)) {
     permuted("key-permutation", {ATTEST_K, ATTEST_V, ATTEST_DK, ATTEST_DV}, 3,
              problem.has(ATTEST_CU_SEQLENS_KV),
              shuffled_rows(inputs[ATTEST_K], inputs[ATTEST_CU_SEQLENS_KV], 1));
@@ -174,17 +200,13 @@ std::vector<std::unique_ptr<Relation>> relations(const Problem& problem, const T
        [](RelationParams& larger) { larger.batch *= larger.batch == 1 ? 3 : 2; });
   more("head-repetition", 1,
        [](RelationParams& larger) { larger.num_heads *= 2, larger.num_kv_heads *= 2; });
-  if (forward_is_cheap(problem) && p.softcap == 0 && !problem.has(ATTEST_SINKS))
+  if (forward_is_cheap(problem) && p.softcap == 0 && !problem.has(ATTEST_SINKS) &&
+      !problem.has(ATTEST_K_DESCALE))
     list.push_back(std::make_unique<BackwardRowSum>(problem, inputs));
-  const double largest = kValueFactor * largest_gradient(problem, inputs);
-  const bool fits = std::ranges::all_of(
-      std::initializer_list<int32_t>{ATTEST_V, ATTEST_O, ATTEST_DO, ATTEST_DQ, ATTEST_DK, ATTEST_DV,
-                                     ATTEST_DBIAS, ATTEST_DREL_BIAS, ATTEST_DSINKS},
-      [&](int32_t role) {
-        return !problem.has(role) || largest < largest_finite(problem.tensor[size_t(role)].dtype);
-      });
+  const bool fits = fits_enlarged(problem, inputs);
   for (const bool of_gradient : {false, true})
-    if (fits) list.push_back(std::make_unique<BackwardValueScale>(problem, inputs, of_gradient));
+    if (fits && (of_gradient || values_fit(problem, inputs)))
+      list.push_back(std::make_unique<BackwardValueScale>(problem, inputs, of_gradient));
   return list;
 }
 

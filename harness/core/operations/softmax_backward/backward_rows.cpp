@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/operations/equal_rows.hpp"
+#include "core/operations/softmax/problem/dequantised.hpp"
 #include "core/operations/softmax_backward/backward_terms.hpp"
 #include "core/tensor/constants.hpp"
 
@@ -160,11 +161,12 @@ double PairErrors::product(double dot, double magnitude, int64_t width) const {
           u_score_ * u_score_ * dot * dot / 3 + eta_score_ * eta_score_);
 }
 
-double PairErrors::delta(double delta, double magnitude, double rounded_o) const {
+double PairErrors::delta(double delta, double magnitude, double rounded_o,
+                         double repeated_o) const {
   return squared(Term::kDelta) *
              (kStep * kStep * (magnitude * magnitude + double(width_v_) * delta * delta / 9) +
               u_score_ * u_score_ * delta * delta / 3 + eta_score_ * eta_score_) +
-         squared(Term::kGivenO) * rounded_o;
+         squared(Term::kGivenO) * (rounded_o + squared(Term::kRepeatedO) * repeated_o);
 }
 
 // Once for the lse as it is given, once for its product with log2(e).
@@ -307,7 +309,8 @@ void GradientSum::finish(const BackwardArithmetic& arithmetic, DType output, dou
                output_small = factor(Term::kSmallOutput) * half_subnormal(output);
   for (size_t c = 0; c < width_; ++c) {
     double variance = variance_[c] + steps * std::max(reach_[c] * reach_[c], squares_[c]) +
-                      chain * small * small + one_way * one_way * reach_[c] * reach_[c];
+                      std::max(chain, all / 3) * small * small +
+                      one_way * one_way * reach_[c] * reach_[c];
     if (has_common_) variance += common * common_[c] * common_[c];
     if (has_lost_) variance += lost_[c] * lost_[c];
     if (has_alike_) variance += alike_[c] * alike_[c];
@@ -323,11 +326,13 @@ HeadRows::HeadRows(const Problem& problem, const Tensors& tensors)
     : tensors_(tensors),
       p_(problem.as<Params>()),
       geometry_(problem, tensors),
-      group_(p_.num_heads / p_.num_kv_heads) {
+      group_(p_.num_heads / p_.num_kv_heads),
+      has_few_codes_(has_f8(problem) || (problem.features & ATTEST_WITH_DESCALE) != 0) {
   const auto keys = size_t(p_.seq_len_kv), queries = size_t(group_ * p_.seq_len_q);
   k_.resize(keys * size_t(p_.head_dim)), v_.resize(keys * size_t(p_.head_dim_v));
   q_.resize(queries * size_t(p_.head_dim)), do_.resize(queries * size_t(p_.head_dim_v));
-  for (auto* row : {&lse_, &delta_, &delta_magnitude_, &rounded_o_}) row->resize(queries);
+  for (auto* row : {&lse_, &delta_, &delta_magnitude_, &rounded_o_, &repeated_o_})
+    row->resize(queries);
 }
 
 void HeadRows::load(int64_t b, int64_t kv_head) {
@@ -340,12 +345,11 @@ void HeadRows::load(int64_t b, int64_t kv_head) {
              at.outer * stride[0] + head * stride[1] + at.row * stride[2], width, stride[3], to);
   };
   const Tensor& lse = tensors_[ATTEST_LSE];
-  const DType o_dtype = tensors_[ATTEST_O].spec.dtype;
-  const double u_o = unit_roundoff(o_dtype), eta_o = half_subnormal(o_dtype);
   const int64_t elements = (group_ * length_q_ + length_kv_) * (p_.head_dim + p_.head_dim_v);
 #pragma omp parallel if (elements > kThreadedElements)
   {
     std::vector<double> o(static_cast<size_t>(p_.head_dim_v));
+    std::vector<std::pair<double, double>> steps(o.size());
 #pragma omp for
     for (int64_t j = 0; j < length_kv_; ++j) {
       const Cell at = geometry_.key(b, j);
@@ -361,14 +365,9 @@ void HeadRows::load(int64_t b, int64_t kv_head) {
       read(ATTEST_DO, head, at, p_.head_dim_v, d_o);
       read(ATTEST_O, head, at, p_.head_dim_v, o.data());
       const Dot delta = dot(d_o, o.data(), p_.head_dim_v);
-      double rounded = 0;
-      for (size_t c = 0; c < o.size(); ++c) {
-        const double step = d_o[c] * std::max(u_o * std::fabs(o[c]), eta_o);
-        rounded += step * step / 3;
-      }
       delta_[size_t(n)] = delta.sum;
       delta_magnitude_[size_t(n)] = delta.magnitude;
-      rounded_o_[size_t(n)] = rounded;
+      set_rounded_o(n, o, steps);
       lse_[size_t(n)] = lse.at({at.outer, head, at.row});
     }
   }
@@ -402,6 +401,31 @@ void HeadRows::find_edges(const PairErrors& errors, bool ties_hold) {
   }
 }
 
+// Channels in which V has the same codes, or all but of keys without weight, have one O and one
+// error.
+void HeadRows::set_rounded_o(int64_t n, const std::vector<double>& o,
+                             std::vector<std::pair<double, double>>& steps) {
+  const DType dtype = tensors_[ATTEST_O].spec.dtype;
+  const double* d_o = do_.data() + n * p_.head_dim_v;
+  double sum = 0;
+  for (size_t c = 0; c < o.size(); ++c) {
+    const double size = std::fabs(o[c]),
+                 step = d_o[c] * std::max(unit_roundoff(dtype) * size, half_subnormal(dtype));
+    sum += step * step / 3;
+    steps[c] = {size, o[c] < 0 ? -step : step};
+  }
+  rounded_o_[size_t(n)] = sum, repeated_o_[size_t(n)] = 0;
+  if (!has_few_codes_ || !std::isfinite(sum)) return;
+  std::ranges::sort(steps);
+  double alike = 0, group = 0;
+  for (size_t c = 0; c < steps.size(); ++c) {
+    group += steps[c].second;
+    if (c + 1 < steps.size() && steps[c + 1].first == steps[c].first) continue;
+    alike += group * group / 3, group = 0;
+  }
+  repeated_o_[size_t(n)] = std::max(alike - sum, 0.0);
+}
+
 double HeadRows::o(Query at, int64_t d) const {
   const Cell cell = geometry_.query(b_, at.i);
   return tensors_[ATTEST_O].at({cell.outer, query_head(at.h), cell.row, d});
@@ -409,7 +433,7 @@ double HeadRows::o(Query at, int64_t d) const {
 
 double HeadRows::delta_variance(const PairErrors& errors, Query at) const {
   const auto n = size_t(row(at));
-  return errors.delta(delta_[n], delta_magnitude_[n], rounded_o_[n]);
+  return errors.delta(delta_[n], delta_magnitude_[n], rounded_o_[n], repeated_o_[n]);
 }
 
 double HeadRows::largest_v() const {

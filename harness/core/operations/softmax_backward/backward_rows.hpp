@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/operations/softmax/problem/geometry.hpp"
@@ -76,8 +77,9 @@ class PairErrors {
   double shared_rounding(double logit) const;
   /// Of a product of `width` channels whose addends' magnitudes sum to `magnitude`.
   double product(double dot, double magnitude, int64_t width) const;
-  /// Of delta. `rounded_o`: the sum of (do times half an ulp of o)^2 / 3.
-  double delta(double delta, double magnitude, double rounded_o) const;
+  /// Of delta. `rounded_o`: the sum of (do times half an ulp of o)^2 / 3; `repeated_o`: what it has
+  /// more if equal channels of O have one error.
+  double delta(double delta, double magnitude, double rounded_o, double repeated_o) const;
   /// Of p / p, from the lse.
   double lse(double lse) const;
   Addend of_probability(const Pair& pair, double lse_variance) const;
@@ -180,16 +182,21 @@ class HeadRows {
 
  private:
   Score score(Query at, int64_t j, double term) const;
+  /// Writes rounded_o_ and repeated_o_ of row n: `o` is that row, and `steps` has room for as many.
+  void set_rounded_o(int64_t n, const std::vector<double>& o,
+                     std::vector<std::pair<double, double>>& steps);
   int64_t row(Query at) const { return at.h * length_q_ + at.i; }
 
   const Tensors& tensors_;
   const Params p_;
   const Geometry geometry_;
   const int64_t group_;
+  const bool has_few_codes_;  // V is in 8 bits
   int64_t b_ = 0, kv_head_ = 0, length_q_ = 0, length_kv_ = 0;
   std::vector<double> k_, v_;   // [length_kv_, head_dim], [length_kv_, head_dim_v]
   std::vector<double> q_, do_;  // [group, length_q_, head_dim], [group, length_q_, head_dim_v]
-  std::vector<double> lse_, delta_, delta_magnitude_, rounded_o_;  // [group, length_q_]
+  // [group, length_q_]
+  std::vector<double> lse_, delta_, delta_magnitude_, rounded_o_, repeated_o_;
   GroupedOrder key_order_, query_order_;
   std::vector<RowEdge> edges_;  // [group, length_q_]; empty: all keys count
 };

@@ -18,6 +18,7 @@ enum class Term {
   kDot,           // do.v
   kDelta,         // do.o
   kGivenO,        // O as it is given is rounded; a kernel may know it better
+  kRepeatedO,     // the same where channels of O are equal, since V has few codes
   kGivenLse,      // likewise LSE
   kProduct,       // p and ds rounded to the operand of a product, and ds itself
   kSmallProduct,  // the same below the smallest normal number

@@ -37,6 +37,31 @@ struct Forward {
       for (int64_t n = 0; n < element_count(x.spec); ++n)
         inputs[role].push_back(Real(load(x.data, x.spec.dtype, n)));
     }
+    multiply_by_factors();
+  }
+
+  /// Makes numbers of what Q, K and V store in 8 bits.
+  void multiply_by_factors() {
+    const auto& p = c.p();
+    for (const auto& [role, factors] : {std::pair(ATTEST_Q, ATTEST_Q_DESCALE),
+                                        {ATTEST_K, ATTEST_K_DESCALE},
+                                        {ATTEST_V, ATTEST_V_DESCALE}}) {
+      const Tensor& of = c.tensors[size_t(factors)];
+      if (!of) continue;
+      const bool is_q = role == ATTEST_Q;
+      const int64_t block = is_q ? p.descale_block_q : p.descale_block_kv,
+                    width = role == ATTEST_V ? p.head_dim_v : p.head_dim;
+      for (int64_t b = 0; b < p.batch; ++b)
+        for (int64_t h = 0; h < (is_q ? p.num_heads : p.num_kv_heads); ++h)
+          for (int64_t n = 0; n < (is_q ? length_q(b) : length_kv(b)); ++n) {
+            const int64_t* stride = of.spec.stride;
+            const int64_t at = block > 0 ? n / block : 0,
+                          row = is_q ? query_row(b, h, n) : key_row(b, h, n);
+            for (int64_t d = 0; d < width; ++d)
+              inputs[role][size_t(row * width + d)] *=
+                  Real(load(of.data, ATTEST_F32, b * stride[0] + h * stride[1] + at * stride[2]));
+          }
+    }
   }
 
   int64_t length(int32_t role, int32_t packed, int64_t b, int64_t longest) const {
@@ -488,7 +513,65 @@ const std::vector<Shape> kShapes{
      .shift_bias = -2,
      .rel_bias = true,
      .drel_bias = true,
-     .top_k = 2}};
+     .top_k = 2},
+    // 8 bits: without factors, with one for all, with those of blocks whose last one is short
+    {.num_heads = 2, .seq_len_q = 5, .seq_len_kv = 7, .head_dim = 3, .stored = ATTEST_F8E4M3},
+    {.batch = 2,
+     .num_heads = 2,
+     .num_kv_heads = 1,
+     .seq_len_q = 5,
+     .seq_len_kv = 7,
+     .head_dim = 3,
+     .softcap = 1.5f,
+     .sinks = true,
+     .dsinks = true,
+     .stored = ATTEST_F8E5M2,
+     .q_descale = {1, 1, 1},
+     .k_descale = {1, 1, 1},
+     .v_descale = {2, 1, 1}},
+    {.batch = 2,
+     .num_heads = 4,
+     .num_kv_heads = 2,
+     .seq_len_q = 7,
+     .head_dim = 3,
+     .window_right = 0,
+     .bias = {1, 1, 7, 7},
+     .dbias = true,
+     .order = true,
+     .stored = ATTEST_F8E4M3,
+     .q_descale = {2, 4, 3},
+     .k_descale = {2, 2, 4},
+     .v_descale = {1, 2, 4},
+     .descale_block_q = 3,
+     .descale_block_kv = 2},
+    // the same of packed sequences, and of the tokens of a grid
+    {.batch = 3,
+     .num_heads = 2,
+     .seq_len_q = 5,
+     .seq_len_kv = 7,
+     .head_dim = 3,
+     .cu_seqlens_q = true,
+     .cu_seqlens_kv = true,
+     .stored = ATTEST_F8E4M3,
+     .q_descale = {3, 1, 3},
+     .k_descale = {3, 1, 3},
+     .descale_block_q = 2,
+     .descale_block_kv = 3},
+    {.num_heads = 2,
+     .seq_len_q = 12,
+     .head_dim = 3,
+     .grid_height = 4,
+     .grid_width = 3,
+     .window_height = 2,
+     .window_width = 3,
+     .shift_y = 1,
+     .shift_x = 2,
+     .shift_bias = -1.5f,
+     .stored = ATTEST_F8E5M2,
+     .q_descale = {1, 2, 3},
+     .v_descale = {1, 1, 3},
+     .descale_block_q = 5,
+     .descale_block_kv = 5}};
 
 // O and LSE are rounded, and the golden takes them as they are; differences of the forward pass do
 // not. So the two are apart by what sigma counts for that. It counts the dtype of the gradients,
@@ -772,6 +855,59 @@ TEST(BackwardFill, CancellingHasLargeDelta) {
   }
 }
 
+/// Q, K and V in 8 bits, with factors of blocks.
+BackwardCase stored(DType dtype, const std::string& fill) {
+  return BackwardCase({.num_heads = 4,
+                       .num_kv_heads = 2,
+                       .seq_len_q = 40,
+                       .seq_len_kv = 50,
+                       .head_dim = 24,
+                       .stored = dtype,
+                       .q_descale = {1, 4, 5},
+                       .k_descale = {1, 2, 5},
+                       .v_descale = {1, 2, 5},
+                       .descale_block_q = 9,
+                       .descale_block_kv = 10},
+                      ATTEST_F16, {fill, 5});
+}
+
+// Scores near 90 and near -90 are those of numbers, not of what is stored.
+TEST(BackwardFill, SizedRowsAreShiftedWithFactorsToo) {
+  for (const DType dtype : {ATTEST_F8E4M3, ATTEST_F8E5M2}) {
+    const BackwardCase c = stored(dtype, "sized");
+    int over = 0, under = 0;
+    for (int64_t h = 0; h < 4; ++h)
+      for (int64_t i = 0; i < 40; ++i) {
+        const double lse = c.tensors[ATTEST_LSE].at({0, h, i});
+        over += lse > 88 && lse < 120, under += lse < -80;
+      }
+    EXPECT_EQ(over, 40);
+    EXPECT_EQ(under, 40);
+  }
+}
+
+// Every binade of Q, K and V shows in every gradient, none of which leaves the range of f16.
+TEST(BackwardFill, F8BandsAreBalanced) {
+  for (const DType dtype : {ATTEST_F8E4M3, ATTEST_F8E5M2}) {
+    const BackwardCase c = stored(dtype, "f8_bands");
+    for (const int32_t role : {ATTEST_Q, ATTEST_K, ATTEST_V}) {
+      int small = 0, large = 0;
+      for (int64_t n = 0; n < element_count(c.tensors[size_t(role)].spec); ++n) {
+        const double x = std::fabs(load(c.tensors[size_t(role)].data, dtype, n));
+        small += x > 0 && x < smallest_normal(dtype), large += x > 100;
+      }
+      EXPECT_GT(small, 20) << role;
+      EXPECT_GT(large, 20) << role;
+    }
+    for (const int32_t role : {ATTEST_DQ, ATTEST_DK, ATTEST_DV}) {
+      double largest = 0;
+      for (const double x : all_of(c, role).value) largest = std::max(largest, std::fabs(x));
+      EXPECT_LT(largest, largest_finite(ATTEST_F16)) << role;
+      EXPECT_GT(largest, 1) << role;
+    }
+  }
+}
+
 std::string refused(const std::function<void(Problem&)>& change) {
   Problem problem = blank_problem(softmax_backward_operation(), ATTEST_F32);
   problem.as<attest_softmax_params>().seq_len_q = 8;
@@ -798,7 +934,7 @@ TEST(Backward, RefusesWhatIsNotJudgedYet) {
   EXPECT_EQ(params([](attest_softmax_params& p) { p.patch_size = 4; }), "");
   EXPECT_THAT(params([](attest_softmax_params& p) { p.page_size = 4; }), HasSubstr("page_size: "));
   EXPECT_THAT(params([](attest_softmax_params& p) { p.descale_block_q = 4; }),
-              HasSubstr("descale_block_q: softmax_backward with it is not judged yet"));
+              HasSubstr("descale_block_q: without q_descale there are no factors"));
   EXPECT_EQ(refused([](Problem& problem) {
               problem.tensor[ATTEST_CU_SEQLENS_Q] =
                   dense_tensor(ATTEST_I32, ATTEST_READ, std::vector<int64_t>{2});
@@ -841,6 +977,28 @@ TEST(Backward, RefusesWhatIsNotJudgedYet) {
               HasSubstr("do: softmax_backward in f64 is not judged yet; must be f32, f16 or bf16"));
   EXPECT_THAT(params([](attest_softmax_params& p) { p.num_heads = 3, p.num_kv_heads = 2; }),
               HasSubstr("num_kv_heads: 2; must divide num_heads = 3"));
+}
+
+// Gradients have no factors, so that they are not stored in 8 bits.
+TEST(Backward, TakesQAndKAndVAloneIn8Bits) {
+  const auto with = [](DType q, DType k, int32_t other) {
+    return refused([&](Problem& problem) {
+      const auto give = [&](int32_t role, DType dtype, int32_t access) {
+        problem.tensor[size_t(role)] =
+            dense_tensor(dtype, access, std::vector<int64_t>{1, 1, 8, 4});
+      };
+      give(ATTEST_Q, q, ATTEST_READ), give(ATTEST_K, k, ATTEST_READ);
+      give(ATTEST_V, k, ATTEST_READ);
+      if (other == ATTEST_NONE) return;
+      give(other, ATTEST_F8E4M3, other == ATTEST_DO ? ATTEST_READ : ATTEST_WRITE);
+    });
+  };
+  EXPECT_EQ(with(ATTEST_F8E4M3, ATTEST_F8E4M3, ATTEST_NONE), "");
+  EXPECT_EQ(with(ATTEST_F8E5M2, ATTEST_F8E5M2, ATTEST_NONE), "");
+  EXPECT_THAT(with(ATTEST_F8E4M3, ATTEST_F8E5M2, ATTEST_NONE),
+              HasSubstr("k: dtype f8e5m2 where q is f8e4m3"));
+  EXPECT_THAT(with(ATTEST_F8E4M3, ATTEST_F8E4M3, ATTEST_DO), HasSubstr("do: dtype f8e4m3"));
+  EXPECT_THAT(with(ATTEST_F8E4M3, ATTEST_F8E4M3, ATTEST_DK), HasSubstr("dk: dtype f8e4m3"));
 }
 
 TEST(Backward, CountsFiveProductsAndNoBitForTheLse) {

@@ -25,6 +25,10 @@ struct BackwardShape {
   bool rel_bias = false, drel_bias = false, dsinks = false;
   int64_t top_k = 0;
   int32_t top_k_ties = ATTEST_TOP_K_FIRST;
+  DType stored = ATTEST_NONE;  // of Q, K and V: 8 bits, or as the others
+  // Dims of factors; empty: none.
+  std::vector<int64_t> q_descale = {}, k_descale = {}, v_descale = {};
+  int64_t descale_block_q = 0, descale_block_kv = 0;
   DType o_dtype = ATTEST_NONE, gradient_dtype = ATTEST_NONE;  // of O, of outputs; as the others
 };
 
@@ -47,6 +51,7 @@ struct BackwardCase {
     p.top_k = s.top_k, p.top_k_ties = s.top_k_ties;
     p.grid_height = s.grid_height, p.grid_width = s.grid_width;
     p.window_height = s.window_height, p.window_width = s.window_width;
+    p.descale_block_q = s.descale_block_q, p.descale_block_kv = s.descale_block_kv;
     p.shift_y = s.shift_y, p.shift_x = s.shift_x, p.shift_bias = s.shift_bias;
     if (!s.bias.empty()) problem.tensor[ATTEST_BIAS] = dense_tensor(dtype, ATTEST_READ, s.bias);
     if (!s.mask.empty())
@@ -79,6 +84,11 @@ struct BackwardCase {
             dense_tensor(of, access, softmax_backward_operation().dims(problem, role));
     };
     set(ATTEST_O, s.o_dtype, ATTEST_READ);
+    for (const int32_t role : {ATTEST_Q, ATTEST_K, ATTEST_V}) set(role, s.stored, ATTEST_READ);
+    for (const auto& [role, dims] : {std::pair(int32_t{ATTEST_Q_DESCALE}, s.q_descale),
+                                     {ATTEST_K_DESCALE, s.k_descale},
+                                     {ATTEST_V_DESCALE, s.v_descale}})
+      if (!dims.empty()) problem.tensor[size_t(role)] = dense_tensor(ATTEST_F32, ATTEST_READ, dims);
     for (const int32_t role : {ATTEST_DQ, ATTEST_DK, ATTEST_DV})
       set(role, s.gradient_dtype, ATTEST_WRITE);
     if (s.rel_bias) set(ATTEST_REL_BIAS, dtype, ATTEST_READ);
