@@ -13,25 +13,36 @@ namespace attest::core {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class Dump : public ::testing::Test {
  protected:
   void SetUp() override { fs::remove_all(folder_), fs::create_directories(folder_); }
   void TearDown() override { fs::remove_all(folder_); }
-  /// Tensors of zeros, [1, 2, 3, 4], but "lse" [1, 2, 3].
+  static std::vector<int64_t> dims_of(const std::string& name) {
+    if (name == "lse") return {1, 2, 3};
+    if (name == "bias" || name == "dbias") return {2, 2};
+    return {1, 2, 3, 4};
+  }
+  /// Tensors of zeros.
   void save(const std::vector<std::string>& names, const std::string& dtype = "F32") const {
-    std::string header = "{", data;
+    std::string header, data;
     for (const std::string& name : names) {
-      header += (data.empty() ? "" : ",") +
-                ("\"" + name + "\":{\"dtype\":\"" + dtype + "\",\"shape\":[1,2,3" +
-                 (name == "lse" ? "" : ",4") + "],\"data_offsets\":[") +
-                std::to_string(data.size()) + ",";
-      data += std::string(size_t(name == "lse" ? 6 : 24) * (dtype == "F32" ? 4 : 2), '\0');
-      header += std::to_string(data.size()) + "]}";
+      const size_t begin = data.size();
+      size_t count = 1;
+      std::string shape;
+      for (const int64_t dim : dims_of(name)) {
+        count *= size_t(dim);
+        shape += (shape.empty() ? "" : ",") + std::to_string(dim);
+      }
+      data += std::string(count * (dtype == "F32" ? 4 : 2), '\0');
+      header += (header.empty() ? "{\"" : ",\"") + name + "\":{\"dtype\":\"" + dtype +
+                "\",\"shape\":[" + shape + "],\"data_offsets\":[" + std::to_string(begin) + "," +
+                std::to_string(data.size()) + "]}";
     }
     std::ofstream(folder_ / "dump.safetensors", std::ios::binary)
-        << safetensors_file(header + "}", data);
+        << safetensors_file((header.empty() ? "{" : header) + "}", data);
   }
   TestVector read(std::map<std::string, std::string> words = {}) const {
     VectorPlace place = find_vectors(folder_ / "dump.safetensors").at(0);
@@ -98,6 +109,20 @@ TEST_F(Dump, GradientsAreAllThereOrNoneIs) {
               HasSubstr("tensors: 'dv' is missing; outputs are judged together"));
   save({"q", "k", "v", "lse"});
   EXPECT_THAT(error_of([&] { read(); }), HasSubstr("tensors: 'o' is missing"));
+}
+
+// O, LSE and DO are inputs of gradients, and follow the layout as Q does. A bias and its
+// gradient have no tokens by heads, and may leave out dims on the left.
+TEST_F(Dump, LayoutOfGradients) {
+  save({"q", "k", "v", "o", "lse", "do", "bias", "dq", "dk", "dv", "dbias"});
+  const TestVector vector = read({{"operation", "softmax_backward"}, {"layout", "bshd"}});
+  const auto& tensors = vector.problem->tensor;
+  for (const int32_t role :
+       {ATTEST_Q, ATTEST_K, ATTEST_V, ATTEST_O, ATTEST_DO, ATTEST_DQ, ATTEST_DK, ATTEST_DV})
+    EXPECT_THAT(dims(tensors[size_t(role)]), ElementsAre(1, 3, 2, 4)) << role;
+  EXPECT_THAT(dims(tensors[ATTEST_LSE]), ElementsAre(1, 3, 2));
+  for (const int32_t role : {ATTEST_BIAS, ATTEST_DBIAS})
+    EXPECT_THAT(dims(tensors[size_t(role)]), ElementsAre(1, 1, 2, 2)) << role;
 }
 
 TEST_F(Dump, AFileWithoutTensorsIsRefused) {

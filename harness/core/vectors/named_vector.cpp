@@ -31,6 +31,19 @@ struct Named {
   Tensor tensor;
 };
 
+/// Whether dims are those of attention weights, [batch, heads, queries, keys]: frameworks broadcast
+/// such tensors from the right.
+bool has_pairs(const Role& role) {
+  return role.index == ATTEST_MASK || role.index == ATTEST_BIAS || role.index == ATTEST_DBIAS;
+}
+
+/// Whether dims are [batch, heads, tokens, ...], in which the layout "bshd" has tokens first.
+bool follows_layout(const Role& role) {
+  if (role.index <= ATTEST_O || role.index == ATTEST_LSE || role.index == ATTEST_DO) return true;
+  if (has_pairs(role) || role.index == ATTEST_DREL_BIAS) return false;
+  return role.content != Role::Content::kOwn || is_output(role);
+}
+
 /// The tensors in the order of the roles; those of rank 4 by the layout.
 std::vector<Named> name_tensors(const json& object, const Operation& operation,
                                 const std::string& layout, FileStore& store, TestVector& vector,
@@ -42,15 +55,12 @@ std::vector<Named> name_tensors(const json& object, const Operation& operation,
     const FileTensor& file = vector.files.emplace_back(
         store.get(fields.text(role.name), fmt::format("{}: {}", fields.where(), role.name)));
     Axes axes = dense_axes(file.dims);
-    const bool wide = role.index == ATTEST_MASK || role.index == ATTEST_BIAS;
-    while (wide && !axes.dims.empty() &&
-           axes.dims.size() < 4)  // as frameworks broadcast: from the right
+    while (has_pairs(role) && !axes.dims.empty() && axes.dims.size() < 4)
       axes.dims.insert(axes.dims.begin(), 1), axes.strides.insert(axes.strides.begin(), 0);
     if (role.index <= ATTEST_O && axes.dims.size() != 4)
       throw Error(fmt::format("{}: {}: {} where [batch, heads, tokens, dim] is right",
                               fields.where(), role.name, print_dims(file.dims)));
-    const bool rows = role.content != Role::Content::kOwn || is_output(role);
-    if (layout == "bshd" && rows && axes.dims.size() >= 3)
+    if (layout == "bshd" && follows_layout(role) && axes.dims.size() >= 3)
       std::swap(axes.dims[1], axes.dims[2]), std::swap(axes.strides[1], axes.strides[2]);
     named.push_back({&role, view(file, axes)});
   }
