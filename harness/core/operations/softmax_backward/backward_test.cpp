@@ -981,8 +981,9 @@ TEST(Backward, RefusesWhatIsNotJudgedYet) {
 
 // Gradients have no factors, so that they are not stored in 8 bits.
 TEST(Backward, TakesQAndKAndVAloneIn8Bits) {
-  const auto with = [](DType q, DType k, int32_t other) {
+  const auto with = [](DType q, DType k, int32_t other, int64_t top_k = 0) {
     return refused([&](Problem& problem) {
+      problem.as<attest_softmax_params>().top_k = top_k;
       const auto give = [&](int32_t role, DType dtype, int32_t access) {
         problem.tensor[size_t(role)] =
             dense_tensor(dtype, access, std::vector<int64_t>{1, 1, 8, 4});
@@ -999,6 +1000,8 @@ TEST(Backward, TakesQAndKAndVAloneIn8Bits) {
               HasSubstr("k: dtype f8e5m2 where q is f8e4m3"));
   EXPECT_THAT(with(ATTEST_F8E4M3, ATTEST_F8E4M3, ATTEST_DO), HasSubstr("do: dtype f8e4m3"));
   EXPECT_THAT(with(ATTEST_F8E4M3, ATTEST_F8E4M3, ATTEST_DK), HasSubstr("dk: dtype f8e4m3"));
+  EXPECT_THAT(with(ATTEST_F8E4M3, ATTEST_F8E4M3, ATTEST_NONE, 3),
+              HasSubstr("top_k: softmax_backward with it is not judged yet in 8 bits"));
 }
 
 TEST(Backward, CountsFiveProductsAndNoBitForTheLse) {
