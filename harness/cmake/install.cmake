@@ -17,8 +17,8 @@ foreach(program attest attest_worker)
     INSTALL_RPATH "$ORIGIN/../${bundled};$ORIGIN/../../${bundled}")
   target_link_options(${program} PRIVATE -Wl,--disable-new-dtags)
 endforeach()
-# Else CMake ends the run path of the build with a colon, and the loader looks into the working
-# directory. A cross build has a run path of its own.
+# Without BUILD_WITH_INSTALL_RPATH, CMake ends the run path of the build tree with a colon, and then
+# the loader also looks into the working directory. A cross build has a run path of its own.
 if(NOT CMAKE_BUILD_RPATH)
   set_target_properties(attest attest_worker attest_conformance PROPERTIES
     BUILD_WITH_INSTALL_RPATH ON)

@@ -214,7 +214,7 @@ void take_as_mask(Copy& c, const Sees& sees) {
   c.data[ATTEST_MASK] = c.bytes.data();
 }
 
-/// What says of a pair whether it is seen, as the problem gives it.
+/// The tensors of the problem that say which pairs are seen.
 struct Masks {
   explicit Masks(const Copy& c)
       : sequences(c.problem, c.data.data()),

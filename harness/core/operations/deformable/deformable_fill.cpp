@@ -242,9 +242,10 @@ class DeformableFill {
 
   // --- "wild" ---
   //
-  // In each head the middle of each level but the last, and the last pixel of the last one, or the
-  // 101st of its 101st row, are NaN in one channel each; the latter if it is far from the former.
-  // No point lies so near that an error of its coordinate decides whether it reads one: points near
+  // In each head some pixels are NaN in one channel each: the middle of the first level and of each
+  // level between the first and the last; and the last pixel of the last level, or the 101st of its
+  // 101st row. If there is one level, that pixel is NaN only if it is far from the middle. No point
+  // lies so near that an error of its coordinate decides whether it reads one: points near
   // such a pixel are moved onto it, or outside. Coordinates of small levels err by less than a
   // tenth of a pixel, and a level of 3 x 5 pixels keeps points that do not read its middle.
   static constexpr double kNear = 3, kNearInSmall = 1.25, kOutside = -3;

@@ -33,8 +33,8 @@ constexpr float kLateFactor = 4;              // of the last keys
 constexpr float kMeanValue = 8, kMeanDo = 2;  // of "cancelling"
 // Of "sized": beyond kShift float32 has no exp. Keys have kCommonKey in their first channel.
 constexpr double kShift = 90, kCommonKey = 16;
-// Of "f8_bands": what outputs exceed Q and K by at most, and the most by which a channel of dO is
-// enlarged.
+// Of "f8_bands": dK is at most so many times as large as Q, and dQ as K; and a channel of dO is
+// multiplied by at most so much.
 constexpr double kBandRoom = 64, kMostBalance = 64;
 struct SizedRow {
   double shift;   // of all scores, in kShift
@@ -329,7 +329,8 @@ std::vector<std::string> fills(const Problem& problem) {
   if (!forward_is_cheap(problem) && !codebook.empty()) return codebook;
   const bool has_top_k = problem.as<FillParams>().top_k > 0;
   std::vector<std::string> names{"random", "cancelling", "late", "sized"};
-  // Rounding may give a key that is NaN to another row, and kernels may choose other keys of NaN.
+  // With top_k, rounding may swap a key into a row that "wild" makes NaN, and kernels may choose
+  // different keys where logits are NaN.
   if (!has_top_k) names.emplace_back("wild");
   if (f8) names.emplace_back(kF8BandsName);
   if (may_hide(problem)) names.emplace_back("hidden");

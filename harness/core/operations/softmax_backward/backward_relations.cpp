@@ -129,8 +129,8 @@ double largest_gradient(const Problem& problem, const Tensors& inputs) {
                    d_score * largest_value(inputs[ATTEST_K]), pairs_in_sum(problem) * d_logit});
 }
 
-/// Whether V, O, dO and all gradients stay in the range of their dtypes when they are enlarged. V
-/// in 8 bits is another matter.
+/// Whether V, O, dO and all gradients stay in the range of their dtypes when they are enlarged. Of
+/// V in 8 bits values_fit() says so.
 bool fits_enlarged(const Problem& problem, const Tensors& inputs) {
   std::optional<Dequantised> numbers;
   if (has_factors(problem)) numbers.emplace(problem, inputs);
@@ -168,7 +168,7 @@ std::vector<std::unique_ptr<Relation>> relations(const Problem& problem, const T
       }
     list.push_back(rearranged(name, problem, inputs, std::move(changes)));
   };
-  // Neither can the choice of the first of equal keys follow a permutation.
+  // A permutation of keys changes which of equal ones come first.
   const bool places_matter =
       (p.top_k > 0 && p.top_k_ties == ATTEST_TOP_K_FIRST) || p.window_left >= 0 ||
       p.window_right >= 0 || p.patch_size > 0 || p.grid_height > 0 ||
@@ -176,7 +176,7 @@ std::vector<std::unique_ptr<Relation>> relations(const Problem& problem, const T
           std::initializer_list<int32_t>{ATTEST_ALIBI_SLOPES, ATTEST_BLOCK_MASK, ATTEST_SEQ_LENS_Q,
                                          ATTEST_SEQ_LENS_KV, ATTEST_ORDER},
           [&](int32_t role) { return problem.has(role); });
-  // Factors stay where they are.
+  // A permutation moves no factors, so that rows would get those of others.
   if (!places_matter && !has_factors(problem)) {
     permuted("key-permutation", {ATTEST_K, ATTEST_V, ATTEST_DK, ATTEST_DV}, 3,
              problem.has(ATTEST_CU_SEQLENS_KV),

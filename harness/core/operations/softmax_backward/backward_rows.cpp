@@ -12,8 +12,9 @@ namespace attest::core::backward {
 namespace {
 
 constexpr double kStep = 0x1p-24;  // roundoff of a step in float32
-// A sum over queries has one pair of each row. However few swaps a row has, one may be that pair,
-// and so may pairs of other rows: a gate is three times the root of the sum of their squares.
+// A sum over queries has one pair of each row. However few swaps a row has, that pair may be one of
+// them, and so may the pairs of other rows. With a quarter, the gate of six deviations is three
+// times the root of the sum of what they add, squared.
 constexpr double kLeastShare = 0.25;
 
 // The operands are multiplied as they are stored, so that the logit errs as that of softmax does

@@ -240,7 +240,8 @@ void write_wild(uint64_t seed, const Tensor& q, const Tensor& k, const Tensor& v
     }
 }
 
-// Gradients: one value of each head is NaN. Of infinite ones, kernels make NaN or infinities.
+// For gradients: one value of each head is NaN. None is infinite, since honest kernels would make
+// NaN of it or an infinity.
 void write_wild_values(uint64_t seed, const Tensor& v) {
   const TensorSpec& spec = v.spec;
   const uint64_t of_values = role_seed(seed, ATTEST_V);
@@ -276,7 +277,7 @@ void write_top_k(const Problem& problem, const Fill& fill, const Tensors& tensor
   const bool is_wild = fill.name == kWildName;
   write_levels(problem, fill.seed, tensors, is_wild);
   if (!is_wild) return;
-  // In rows whose logits are NaN, kernels of gradients may choose other keys.
+  // Kernels of gradients may choose different keys in rows whose logits are NaN.
   if (tensors[ATTEST_DO]) return write_wild_values(fill.seed, tensors[ATTEST_V]);
   write_wild(fill.seed, tensors[ATTEST_Q], tensors[ATTEST_K], tensors[ATTEST_V]);
 }
