@@ -105,6 +105,7 @@ TEST(Relations, DoNotHoldOnEveryFill) {
     EXPECT_FALSE(softmax.relations_hold_on(fill)) << fill;
   for (const char* fill : {"huge", "codebook_peaked", "rising_2"})
     EXPECT_TRUE(softmax.relations_hold_on(fill)) << fill;
+  EXPECT_FALSE(find_operation("softmax_backward")->relations_hold_on("top_k_wild"));
 }
 
 }  // namespace

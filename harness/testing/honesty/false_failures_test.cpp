@@ -22,12 +22,13 @@ TEST(RandomProblem, IsTheOneThatItsLineSays) {
 }
 
 TEST(RandomProblem, HasEveryFeatureAndSize) {
-  uint64_t features = 0;
+  uint64_t features = 0, of_gradients = 0;
   int small = 0, large = 0, causal_f16 = 0;
   std::set<std::string> operations, dtypes;
   for (uint64_t index = 0; index < 4000; ++index) {
     const Problem problem = random_problem(1, index);
     features |= problem.features;
+    if (problem.operation->name() == "softmax_backward") of_gradients |= problem.features;
     operations.emplace(problem.operation->name()), dtypes.emplace(dtype_name(problem.dtype));
     EXPECT_LE(problem.operation->flops(problem), 2e9) << print_problem(problem);
     const int64_t keys = problem.tensor[ATTEST_V].dim[2];
@@ -43,6 +44,8 @@ TEST(RandomProblem, HasEveryFeatureAndSize) {
             "ORDER+PATCHES+GRID+REL_BIAS+STRIDES+"
             "MIXED_DTYPE+UNALIGNED+ALIBI+SINKS+BLOCK_MASK+GLOBAL+TOP_K+DESCALE+OWN(0)+OWN(1)+"
             "OWN(2)");
+  EXPECT_TRUE(of_gradients & ATTEST_WITH_TOP_K);
+  EXPECT_TRUE(of_gradients & ATTEST_WITH_DESCALE);
   EXPECT_GT(small, 100);
   EXPECT_GT(large, 100);
   EXPECT_GT(causal_f16, 20);
