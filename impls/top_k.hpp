@@ -11,7 +11,7 @@
 
 namespace top_k {
 
-/// Which logits of a row count. All do unless it says otherwise, also a NaN.
+/// Which logits of a row count. By default all do, NaN included.
 struct Edge {
   float least = -std::numeric_limits<float>::infinity();
   int64_t last = std::numeric_limits<int64_t>::max();  // of logits that are `least`, up to here

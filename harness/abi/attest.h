@@ -230,7 +230,7 @@ enum {
 // have other dtypes, so that the problem has ATTEST_WITH_MIXED_DTYPE. Only then there may be
 // factors: Q_DESCALE, K_DESCALE, V_DESCALE. q, k and v are then stored numbers times factors, and
 // so dq, dk and dv are the gradients by these products, not by what is stored. Transformer Engine's
-// FP8 attention means the same; DO, DQ, DK and DV in 8 bits, which it has too, are not judged.
+// FP8 attention does the same; it may also store DO, DQ, DK and DV in 8 bits: that is not judged.
 //
 // ATTEST_SOFTMAX_BACKWARD has the gradients of the sum of do * o by q, k, v and bias, as functions
 // of Q, K, V, DO and of O and LSE as they are given (Dao et al., "FlashAttention", NeurIPS 2022,
@@ -248,7 +248,7 @@ enum {
 // query sees dk = dv = 0, a hidden pair adds 0 to dbias. So has a row that belongs to no position:
 // one beyond a length of SEQ_LENS. Packed rows all belong to a sequence; if it has no keys, or no
 // queries, their gradients are 0. Nothing hidden leaks, not even NaN. Not judged: paged problems
-// (generation has no gradients), NaN logits with top_k, f64, DBIAS that all keys share.
+// (generation has no gradients), top_k with NaN logits or 8 bits, f64, DBIAS that all keys share.
 enum {
   ATTEST_DREL_BIAS = ATTEST_OWN,  // as REL_BIAS, written by ATTEST_SOFTMAX_BACKWARD
   ATTEST_DSINKS                   // as SINKS, f32, likewise

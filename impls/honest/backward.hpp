@@ -32,7 +32,7 @@ struct GradientArithmetic {
 
 enum class Forward {
   kGiven,  // O and LSE are read
-  kAgain   // delta is the sum of p do.v, and LSE that of this row, both in float64, but with top_k
+  kAgain   // delta is the sum of p do.v, and LSE that of this row, in float64; as kGiven with top_k
 };
 
 struct GradientMethod {

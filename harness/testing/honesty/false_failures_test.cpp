@@ -101,9 +101,17 @@ TEST(FalseFailures, NoneOfGradients) {
   expect_no_false_failures(options, 150u);
 }
 
+TEST(FalseFailures, NoneOfGradientsWithTopK) {
+  TrialOptions options{.seed = 8, .problems = 8, .at_the_top = 0, .each = 4};
+  options.limits = {.most_flops = 2e6, .operation = "softmax_backward", .top_k_percent = 100};
+  expect_no_false_failures(options, 100u);
+}
+
+// Gradients with top_k are not judged in 8 bits.
 TEST(FalseFailures, NoneOfGradientsIn8Bits) {
   TrialOptions options{.seed = 7, .problems = 8, .at_the_top = 0, .each = 4};
-  options.limits = {.most_flops = 2e6, .operation = "softmax_backward", .f8_percent = 100};
+  options.limits = {
+      .most_flops = 2e6, .operation = "softmax_backward", .top_k_percent = 0, .f8_percent = 100};
   expect_no_false_failures(options, 100u);
 }
 
