@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
 #include "core/operations/relation.hpp"
 #include "core/operations/softmax/closed_form/codebook.hpp"
@@ -354,11 +353,10 @@ std::unique_ptr<Golden> golden_of_numbers(const Problem& problem, const Fill& fi
 // The golden of Q, K and V in 8 bits: of what they stand for.
 class F8Golden final : public Golden {
  public:
-  F8Golden(const Problem& problem, const Fill& fill, const Tensors& tensors) : stored_(problem) {
-    if (has_factors(problem)) inputs_.emplace(problem, tensors);
-    golden_ = inputs_ ? golden_of_numbers(inputs_->problem(), fill, inputs_->tensors())
-                      : golden_of_numbers(stored_, fill, tensors);
-  }
+  F8Golden(const Problem& problem, const Fill& fill, const Tensors& tensors)
+      : stored_(problem),
+        inputs_(stored_, tensors),
+        golden_(golden_of_numbers(inputs_.problem(), fill, inputs_.tensors())) {}
 
   void expect(const Arithmetic& arithmetic, const Sink& sink) const override {
     golden_->expect(with_stored_operands(arithmetic, stored_), sink);
@@ -371,8 +369,8 @@ class F8Golden final : public Golden {
 
  private:
   const Problem stored_;
-  std::optional<Dequantised> inputs_;  // of problems with factors
-  std::unique_ptr<Golden> golden_;
+  const WithoutFactors inputs_;
+  const std::unique_ptr<Golden> golden_;
 };
 
 }  // namespace

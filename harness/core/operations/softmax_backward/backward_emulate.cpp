@@ -346,22 +346,13 @@ class BackwardEmulator {
   std::map<std::pair<int64_t, int64_t>, TopKEdge> edges_;
 };
 
-void emulate_numbers(const Problem& problem, const Tensors& tensors,
-                     const BackwardArithmetic& arithmetic, int kernel,
-                     std::span<const int64_t> rows, const EmulationSink& sink) {
-  BackwardEmulator emulator(problem, tensors, arithmetic, kernel);
-  for (const int64_t row : rows) emulator.row(row, sink);
-}
-
 }  // namespace
 
 void emulate(const Problem& problem, const Tensors& tensors, const BackwardArithmetic& arithmetic,
              int kernel, std::span<const int64_t> rows, const EmulationSink& sink) {
-  if (has_factors(problem)) {
-    const Dequantised inputs(problem, tensors);
-    return emulate_numbers(inputs.problem(), inputs.tensors(), arithmetic, kernel, rows, sink);
-  }
-  emulate_numbers(problem, tensors, arithmetic, kernel, rows, sink);
+  const WithoutFactors inputs(problem, tensors);
+  BackwardEmulator emulator(inputs.problem(), inputs.tensors(), arithmetic, kernel);
+  for (const int64_t row : rows) emulator.row(row, sink);
 }
 
 }  // namespace attest::core::backward

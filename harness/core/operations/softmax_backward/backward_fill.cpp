@@ -4,7 +4,6 @@
 #include <cmath>
 #include <functional>
 #include <limits>
-#include <optional>
 #include <vector>
 
 #include "core/operations/fill_rows.hpp"
@@ -272,9 +271,8 @@ bool forward_is_cheap(const Problem& problem) {
 
 void write_forward(const Problem& problem, const Tensors& tensors) {
   const Problem forward = forward_problem(problem);
-  std::optional<Dequantised> numbers;
-  if (has_factors(problem)) numbers.emplace(forward, tensors);
-  const Tensors& inputs = numbers ? numbers->tensors() : tensors;
+  const WithoutFactors numbers(forward, tensors);
+  const Tensors& inputs = numbers.tensors();
   const auto& p = forward.as<FillParams>();
   const Geometry geometry(forward, tensors);
   const Tensor &to_o = tensors[ATTEST_O], &to_lse = tensors[ATTEST_LSE];

@@ -49,7 +49,11 @@ struct Bounds {
 class BackwardGolden final : public Golden {
  public:
   BackwardGolden(const Problem& problem, const Tensors& tensors, bool ties_hold)
-      : problem_(problem), p_(problem.as<Params>()), tensors_(tensors), ties_hold_(ties_hold) {
+      : inputs_(problem, tensors),
+        problem_(inputs_.problem()),
+        p_(problem_.as<Params>()),
+        tensors_(inputs_.tensors()),
+        ties_hold_(ties_hold) {
     const double row =
         double(p_.head_dim + p_.head_dim_v) * double(p_.batch) * double(p_.num_heads);
     const auto affordable = [&](int64_t rows, int64_t others) {
@@ -384,6 +388,7 @@ class BackwardGolden final : public Golden {
       }
   }
 
+  const WithoutFactors inputs_;  // owns what Q, K and V stand for
   const Problem problem_;
   const Params p_;
   const Tensors tensors_;
@@ -392,30 +397,9 @@ class BackwardGolden final : public Golden {
   int64_t distinct_queries_ = 0, distinct_keys_ = 0;
 };
 
-/// The golden where Q, K and V are stored in 8 bits with factors: of what they stand for.
-class StoredGolden final : public Golden {
- public:
-  StoredGolden(const Problem& problem, const Tensors& tensors, bool ties_hold)
-      : inputs_(problem, tensors), golden_(inputs_.problem(), inputs_.tensors(), ties_hold) {}
-
-  void expect(const Arithmetic& arithmetic, const Sink& sink) const override {
-    golden_.expect(arithmetic, sink);
-  }
-  int64_t distinct_rows() const override { return golden_.distinct_rows(); }
-  int64_t independent_rows(const Arithmetic& arithmetic, int32_t role) const override {
-    return golden_.independent_rows(arithmetic, role);
-  }
-  std::string method() const override { return golden_.method(); }
-
- private:
-  const Dequantised inputs_;
-  const BackwardGolden golden_;
-};
-
 }  // namespace
 
 std::unique_ptr<Golden> golden(const Problem& problem, const Tensors& tensors, bool ties_hold) {
-  if (has_factors(problem)) return std::make_unique<StoredGolden>(problem, tensors, ties_hold);
   return std::make_unique<BackwardGolden>(problem, tensors, ties_hold);
 }
 

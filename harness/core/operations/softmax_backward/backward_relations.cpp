@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <optional>
 
 #include "core/operations/relation.hpp"
 #include "core/operations/softmax/problem/dequantised.hpp"
@@ -132,10 +131,8 @@ double largest_gradient(const Problem& problem, const Tensors& inputs) {
 /// Whether V, O, dO and all gradients stay in the range of their dtypes when they are enlarged. Of
 /// V in 8 bits values_fit() says so.
 bool fits_enlarged(const Problem& problem, const Tensors& inputs) {
-  std::optional<Dequantised> numbers;
-  if (has_factors(problem)) numbers.emplace(problem, inputs);
   const double largest =
-      kValueFactor * largest_gradient(problem, numbers ? numbers->tensors() : inputs);
+      kValueFactor * largest_gradient(problem, WithoutFactors(problem, inputs).tensors());
   return std::ranges::all_of(
       std::initializer_list<int32_t>{ATTEST_V, ATTEST_O, ATTEST_DO, ATTEST_DQ, ATTEST_DK, ATTEST_DV,
                                      ATTEST_DBIAS, ATTEST_DREL_BIAS, ATTEST_DSINKS},

@@ -4,6 +4,7 @@
 //   softmax_golden(inputs.problem(), inputs.tensors());
 #pragma once
 #include <array>
+#include <optional>
 #include <vector>
 
 #include "core/operations/operation.hpp"
@@ -54,6 +55,24 @@ class Dequantised {
   Problem problem_;
   Tensors tensors_;
   std::array<std::vector<double>, kStoredRoles.size()> memory_;
+};
+
+/// A problem and its inputs as they are, or Dequantised if it has factors.
+class WithoutFactors {
+ public:
+  /// Throws as Dequantised does. `problem` and `tensors` must outlive this object.
+  WithoutFactors(const Problem& problem, const Tensors& tensors)
+      : problem_(problem), tensors_(tensors) {
+    if (has_factors(problem)) dequantised_.emplace(problem, tensors);
+  }
+
+  const Problem& problem() const { return dequantised_ ? dequantised_->problem() : problem_; }
+  const Tensors& tensors() const { return dequantised_ ? dequantised_->tensors() : tensors_; }
+
+ private:
+  const Problem& problem_;
+  const Tensors& tensors_;
+  std::optional<Dequantised> dequantised_;
 };
 
 }  // namespace attest::core

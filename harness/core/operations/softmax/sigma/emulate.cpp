@@ -313,13 +313,10 @@ void SoftmaxOperation::emulate(const Problem& problem, const Tensors& tensors,
                                const Arithmetic& declared, int kernel,
                                std::span<const int64_t> rows, const EmulationSink& sink) const {
   const Arithmetic used = with_stored_operands(declared, problem);
-  if (has_factors(problem)) {
-    const Dequantised wide(problem, tensors);
-    return emulate(wide.problem(), wide.tensors(), used, kernel, rows, sink);
-  }
+  const WithoutFactors inputs(problem, tensors);
   const SoftmaxArithmetic arithmetic = SoftmaxArithmetic::of(used);
   const bool online = arithmetic.exp_error > 0 && kernel == kernels(problem, declared) - 1;
-  emulate_softmax(problem, tensors, arithmetic,
+  emulate_softmax(inputs.problem(), inputs.tensors(), arithmetic,
                   {.scale = online ? ScalePlace::kScores : ScalePlace(kernel), .online = online},
                   rows, sink);
 }
