@@ -101,9 +101,7 @@ TEST(BackwardSigma, HonestKernelsPass) {
     for (const DType dtype : {ATTEST_F32, ATTEST_F16, ATTEST_BF16}) {
       const bool all = dtype == ATTEST_F32;  // others store coarser outputs: three are enough
       const Problem problem = BackwardCase(shape, dtype, {}).problem;
-      std::vector<std::string> names = fills(problem);
-      if (shape.top_k > 0) names.emplace_back("top_k_close");
-      for (const std::string& fill : names) {
+      for (const std::string& fill : known_fills(problem, false)) {
         const BackwardCase c(shape, dtype, {fill, 5});
         for (BackwardArithmetic arithmetic :
              std::span(declared).first(all ? std::size(declared) : 3))
@@ -181,8 +179,8 @@ TEST(BackwardSigma, HonestKernelsPassOnRandomProblems) {
     if (below(4) == 0) arithmetic.ways |= ATTEST_FLUSHES_SUBNORMALS;
     if (below(4) == 0) arithmetic.sum_chain = 4 + below(20);
     if (below(4) == 0) arithmetic.exp_error = 1e-3;
-    std::vector<std::string> names = fills(BackwardCase(shape, dtype, {}).problem);
-    if (shape.top_k > 0) names.emplace_back("top_k_close");
+    const std::vector<std::string> names =
+        known_fills(BackwardCase(shape, dtype, {}).problem, false);
     const Fill fill{names[size_t(below(names.size()))], trial};
     const BackwardCase c(shape, dtype, fill);
     for (int kernel = 0; kernel < kKernels; ++kernel) {

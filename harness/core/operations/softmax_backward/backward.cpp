@@ -151,7 +151,7 @@ class SoftmaxBackwardOperation final : public Operation {
   }
   std::vector<std::string> more_fills(const Problem& problem) const override {
     if (problem.as<BackwardParams>().top_k == 0) return {};
-    return {"top_k_close"};
+    return {std::string(kTopKCloseName)};
   }
   void fill(const Problem& problem, const Fill& fill, const Tensors& tensors,
             bool only_own) const override {
@@ -167,7 +167,7 @@ class SoftmaxBackwardOperation final : public Operation {
     return backward::golden(problem, tensors, top_k_ties_hold(problem, fill.name));
   }
   bool relations_hold_on(std::string_view fill) const override {
-    return fill != "wild" && fill != "top_k_wild";
+    return fill != "wild" && fill != kTopKWildName;
   }
   std::vector<Variant> variants(const Problem& problem) const override {
     std::vector<Variant> variants = softmax_operation().variants(problem);

@@ -334,18 +334,17 @@ std::vector<std::string> fills(const Problem& problem) {
   if (may_hide(problem)) names.emplace_back("hidden");
   if (has_top_k)
     for (std::string& name : top_k_fills(problem))
-      if (name != "top_k_close") names.push_back(std::move(name));
+      if (name != kTopKCloseName) names.push_back(std::move(name));
   names.insert(names.end(), codebook.begin(), codebook.end());
   return names;
 }
 
 void fill(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own) {
-  const std::vector<std::string> known = fills(problem);
-  const bool f8 = has_f8(problem), is_codebook = fill.name.starts_with("codebook") && !f8,
-             is_close = fill.name == "top_k_close" && problem.as<FillParams>().top_k > 0,
+  const std::vector<std::string> known = known_fills(problem, false);
+  const bool is_codebook = fill.name.starts_with("codebook") && !has_f8(problem),
              is_bands = fill.name == kF8BandsName;
-  if (!is_codebook && !is_close && std::ranges::find(known, fill.name) == known.end() &&
-      fill.name != "random" && fill.name != "hidden")
+  if (!is_codebook && std::ranges::find(known, fill.name) == known.end() && fill.name != "random" &&
+      fill.name != "hidden")
     throw Error("fill '" + fill.name +
                 "': softmax_backward has random, cancelling, late, sized, wild, hidden, codebook, "
                 "codebook_peaked, and with top_k top_k_levels, top_k_close and top_k_wild; in 8 "

@@ -13,8 +13,7 @@ namespace {
 
 using Params = attest_softmax_params;
 
-constexpr std::string_view kLevelsName = "top_k_levels", kCloseName = "top_k_close",
-                           kWildName = "top_k_wild";
+constexpr std::string_view kLevelsName = "top_k_levels";
 
 // Scores are levels, each kLevel from the next. In three rows of eight there are kLevels around 0:
 // 0.25 is far beyond the error of bf16 scores of that size, and exp(4) small enough for every key
@@ -256,14 +255,14 @@ void write_wild_values(uint64_t seed, const Tensor& v) {
 }  // namespace
 
 bool is_top_k_fill(std::string_view fill) {
-  return fill == kLevelsName || fill == kCloseName || fill == kWildName;
+  return fill == kLevelsName || fill == kTopKCloseName || fill == kTopKWildName;
 }
 
 std::vector<std::string> top_k_fills(const Problem& problem) {
-  std::vector<std::string> names{std::string(kLevelsName), std::string(kCloseName)};
+  std::vector<std::string> names{std::string(kLevelsName), std::string(kTopKCloseName)};
   if (const Params& p = problem.as<Params>();
       p.softcap == 0 && p.shift_bias == 0 && !problem.has(ATTEST_ALIBI_SLOPES))
-    names.emplace_back(kWildName);
+    names.emplace_back(kTopKWildName);
   return names;
 }
 
@@ -273,8 +272,8 @@ void write_top_k(const Problem& problem, const Fill& fill, const Tensors& tensor
     limit_seen_keys(problem, role_seed(fill.seed, ATTEST_MASK), tensors, mask, 0);
   else if (const Tensor& bias = tensors[ATTEST_BIAS]; is_of_pairs(bias))
     limit_seen_keys(problem, role_seed(fill.seed, ATTEST_MASK), tensors, bias, kHidden);
-  if (fill.name == kCloseName) return write_close(problem, fill.seed, tensors);
-  const bool is_wild = fill.name == kWildName;
+  if (fill.name == kTopKCloseName) return write_close(problem, fill.seed, tensors);
+  const bool is_wild = fill.name == kTopKWildName;
   write_levels(problem, fill.seed, tensors, is_wild);
   if (!is_wild) return;
   // Kernels of gradients may choose different keys in rows whose logits are NaN.
@@ -284,16 +283,16 @@ void write_top_k(const Problem& problem, const Fill& fill, const Tensors& tensor
 
 // ALiBi and shift_bias may bring keys of different levels to logits that are equal by chance.
 bool top_k_ties_hold(const Problem& problem, std::string_view fill) {
-  return is_top_k_fill(fill) && fill != kCloseName && !problem.has(ATTEST_ALIBI_SLOPES) &&
+  return is_top_k_fill(fill) && fill != kTopKCloseName && !problem.has(ATTEST_ALIBI_SLOPES) &&
          problem.as<Params>().shift_bias == 0;
 }
 
 // Scores are of few levels even where equal logits may differ.
 std::unique_ptr<Golden> top_k_golden(const Problem& problem, const Fill& fill,
                                      const Tensors& tensors) {
-  return golden_of(
-      problem, tensors,
-      {.ties_hold = top_k_ties_hold(problem, fill.name), .few_scores = fill.name != kCloseName});
+  return golden_of(problem, tensors,
+                   {.ties_hold = top_k_ties_hold(problem, fill.name),
+                    .few_scores = fill.name != kTopKCloseName});
 }
 
 }  // namespace attest::core

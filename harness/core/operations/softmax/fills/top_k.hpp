@@ -10,6 +10,8 @@
 
 namespace attest::core {
 
+inline constexpr std::string_view kTopKCloseName = "top_k_close", kTopKWildName = "top_k_wild";
+
 /// Whether a fill is one of those below.
 bool is_top_k_fill(std::string_view fill);
 /// The fills of a problem with top_k besides "random":
