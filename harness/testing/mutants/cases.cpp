@@ -164,10 +164,15 @@ std::string linear_masked(int64_t n) {
       queries(n), n);
 }
 
-// Two levels whose sides follow the number of queries.
-std::string deformable(int64_t n) {
+// The side of a square of at least n pixels, of 40,000 where n is larger.
+int64_t side_of(int64_t n) {
   int64_t side = 4;
   while (side * side < std::min<int64_t>(n, 40000)) ++side;
+  return side;
+}
+// Two levels whose sides follow the number of queries.
+std::string deformable(int64_t n) {
+  const int64_t side = side_of(n);
   return fmt::format(
       "deformable batch=2 num_heads=2 seq_len_q={} head_dim_v=24 num_points=4 level_height_0={} "
       "level_width_0={} level_height_1={} level_width_1={}",
@@ -175,16 +180,14 @@ std::string deformable(int64_t n) {
 }
 // Three levels, of which the second one is smaller than a row of the others.
 std::string deformable_levels(int64_t n) {
-  int64_t side = 4;
-  while (side * side < std::min<int64_t>(n, 40000)) ++side;
+  const int64_t side = side_of(n);
   return fmt::format(
       "deformable num_heads=2 seq_len_q={} head_dim_v=24 num_points=4 level_height_0={} "
       "level_width_0={} level_height_1=3 level_width_1=5 level_height_2={} level_width_2={}",
       queries(n), side, side + 5, side / 2, side / 2 + 5);
 }
 std::string deformable_aligned(int64_t n) {
-  int64_t side = 4;
-  while (side * side < std::min<int64_t>(n, 40000)) ++side;
+  const int64_t side = side_of(n);
   return fmt::format(
       "deformable num_heads=2 seq_len_q={} head_dim_v=40 num_points=3 level_height_0={} "
       "level_width_0={} level_height_1={} level_width_1=1 align_corners=1",

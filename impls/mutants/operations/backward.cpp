@@ -493,6 +493,13 @@ class Gradients {
     for (int64_t d = 0; d < a_.p.head_dim; ++d) dot += q(query, h, d) * k(key, kv_head, d);
     return dot;
   }
+  /// do.v
+  float gradient_of(int64_t b, int64_t h, int64_t kv_head, int64_t i, int64_t j) const {
+    const attest::Cell query = a_.query(b, i), key = a_.key(b, j);
+    float gradient = 0;
+    for (int64_t d = 0; d < a_.p.head_dim_v; ++d) gradient += d_o(query, h, d) * v(key, kv_head, d);
+    return gradient;
+  }
 
   /// With top_k: the logits of the keys that count, kHidden for others. Empty without it.
   std::vector<float> counting_logits(int64_t b, int64_t h, int64_t kv_head, int64_t i) const {
@@ -519,10 +526,8 @@ class Gradients {
     for (int64_t j = begin; j < end; ++j) {
       const float logit = logit_of(dot_of(b, h, kv_head, i, j), b, h, i, j);
       if (logit == kHidden) continue;
-      float gradient = 0;
-      for (int64_t d = 0; d < a_.p.head_dim_v; ++d)
-        gradient += d_o(a_.query(b, i), h, d) * v(a_.key(b, j), kv_head, d);
-      total += std::exp(logit - lse), sum += std::exp(logit - lse) * gradient;
+      const float weight = std::exp(logit - lse);
+      total += weight, sum += weight * gradient_of(b, h, kv_head, i, j);
     }
     return total > 0 ? sum / total : 0;
   }
@@ -551,9 +556,7 @@ class Gradients {
       const attest::Cell key = a_.key(b, j);
       const float of_k = key_factor(a_.k_descale, b, h, kv_head, j),
                   of_v = key_factor(a_.v_descale, b, h, kv_head, j);
-      float dot = 0, gradient = 0;
-      for (int64_t d = 0; d < p.head_dim; ++d) dot += q(query, h, d) * k(key, kv_head, d);
-      for (int64_t d = 0; d < p.head_dim_v; ++d) gradient += d_o(query, h, d) * v(key, kv_head, d);
+      float dot = dot_of(b, h, kv_head, i, j), gradient = gradient_of(b, h, kv_head, i, j);
       if (is(Bug::kStoredScoresCut)) dot = std::clamp(dot, -kLargestHalf, kLargestHalf);
       dot *= of_q * of_k;
       if (!is(Bug::kVFactorForgottenInDs)) gradient *= of_v;
