@@ -171,8 +171,8 @@ struct NaiveBackward {
   struct Logit {
     float score, value;
   };
-  /// Not inlined: copies of it might round differently, and then the edge of top_k, which is a
-  /// logit, would be another one wherever it is compared with.
+  /// This function is not inlined: inlined copies might round differently, and the edge of top_k is
+  /// compared with these logits.
   [[gnu::noinline]] static Logit logit_of(const Tensors& a, const Sequence& s, int64_t b, int64_t h,
                                           int64_t i, int64_t j) {
     const float score = dot(s.q + query_row(a, h, i) * a.p.head_dim,

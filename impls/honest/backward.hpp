@@ -130,7 +130,7 @@ class BackwardKernel {
     float *k, *v;              // [seq_len_kv, head_dim], [seq_len_kv, head_dim_v]
     float *dk, *dv;            // the same: sums over the tiles of queries before this one
     float *dk_tile, *dv_tile;  // the same: of this one
-    float *of_k, *of_v;        // [seq_len_kv]: factors that rows of k and v lack
+    float *of_k, *of_v;        // [seq_len_kv]: factors that k and v do not have yet
     float *q, *d_o;            // [head_dim], [head_dim_v]: of one query
     float *dq, *dq_tile;       // [head_dim]
     float *d_bias, *d_rel_bias, *d_sinks;  // dense: sums over the pairs before this one
@@ -159,8 +159,8 @@ class BackwardKernel {
     add(1, tile, count, sum);
     std::fill_n(tile, count, 0.0f);
   }
-  /// Whether Q, K and V are multiplied as they are stored, and products and sums by the factors.
-  /// Else rows are multiplied by their factors as they are read.
+  /// True for a kernel in tiles: it multiplies Q, K and V as they are stored, and applies factors
+  /// to scores, do.v and ds. Any other kernel applies them to each row that it reads.
   bool factors_come_late() const { return m_.tile > 0; }
   bool ends_tile(int64_t visited) const { return m_.tile > 0 && (visited + 1) % m_.tile == 0; }
 
@@ -290,8 +290,8 @@ class BackwardKernel {
     return weight;
   }
 
-  /// The logit of the query whose Q has been read. Not inlined, so that each call rounds alike: the
-  /// edge of top_k is one of these numbers.
+  /// The logit of a pair, whose query must be in x_.q. This function is not inlined, so that every
+  /// call rounds in the same way: the edge of top_k is compared with these logits.
   [[gnu::noinline]] Logit logit_of(int64_t b, int64_t h, int64_t i, int64_t j) const {
     const float product = dot(x_.q, x_.k + j * a_.p.head_dim, a_.p.head_dim);
     return logit(of_q_ * x_.of_k[j] * product, b, h, i, j);
@@ -336,7 +336,7 @@ class BackwardKernel {
   const GradientMethod& m_;
   const attest_tensor& of_bias_;
   const Buffers x_;
-  float of_q_ = 1;                       // the factor that x_.q lacks
+  float of_q_ = 1;                       // the factor that x_.q does not have yet
   std::vector<float> logits_, visible_;  // of one query, for top_k
 };
 

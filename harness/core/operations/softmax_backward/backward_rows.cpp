@@ -102,7 +102,7 @@ PairErrors::PairErrors(const Problem& problem, const BackwardArithmetic& declare
       lost_operand_(declared.has(ATTEST_FLUSHES_SUBNORMALS) ? smallest_normal(declared.product)
                                                             : eta_product_) {}
 
-// Of the capped score.
+// The variance of the logit from all errors before the softcap.
 double PairErrors::before_cap(const Score& score) const {
   const double dot = score.slope * score.scaled,
                kept = dot * dot + (softcap_ > 0 ? score.capped * score.capped : 0);
@@ -402,8 +402,8 @@ void HeadRows::find_edges(const PairErrors& errors, bool ties_hold) {
   }
 }
 
-// Channels in which V has the same codes, or all but of keys without weight, have one O and one
-// error.
+// Two channels have one O, and so one error, if V has the same codes in both for every key that has
+// weight.
 void HeadRows::set_rounded_o(int64_t n, const std::vector<double>& o,
                              std::vector<std::pair<double, double>>& steps) {
   const DType dtype = tensors_[ATTEST_O].spec.dtype;

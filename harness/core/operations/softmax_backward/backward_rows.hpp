@@ -48,7 +48,8 @@ struct Pair {
   double alike = 0, bent_alike = 0;
   double gradient = 0;  // variance of do.v
   double value = 0;     // the logit itself
-  // With top_k: whether the key counts; of a key near the edge RowEdge::share and RowEdge::swaps
+  // With top_k: whether the key counts, and RowEdge::share and RowEdge::swaps if it is near the
+  // edge
   bool counts = true;
   double share = 0, swaps = 0;
 };
@@ -77,8 +78,8 @@ class PairErrors {
   double shared_rounding(double logit) const;
   /// Of a product of `width` channels whose addends' magnitudes sum to `magnitude`.
   double product(double dot, double magnitude, int64_t width) const;
-  /// Of delta. `rounded_o`: the sum of (do times half an ulp of o)^2 / 3; `repeated_o`: what it has
-  /// more if equal channels of O have one error.
+  /// Of delta. `rounded_o`: the sum of (do times half an ulp of o)^2 / 3; `repeated_o`: what is
+  /// added to that sum where equal channels of O have one error.
   double delta(double delta, double magnitude, double rounded_o, double repeated_o) const;
   /// Of p / p, from the lse.
   double lse(double lse) const;
@@ -140,8 +141,8 @@ class HeadRows {
 
   /// Reads sequence b and key head kv_head: the positions below its lengths. Calls OpenMP.
   void load(int64_t b, int64_t kv_head);
-  /// In problems with top_k: finds which keys count in each row that is loaded. Without it all do.
-  /// `ties_hold` is that of RowEdge. Calls OpenMP.
+  /// With top_k: finds which keys count in each loaded row. Call it after each load(); without this
+  /// call all keys count. RowEdge describes `ties_hold`. Calls OpenMP.
   void find_edges(const PairErrors& errors, bool ties_hold);
 
   int64_t group() const { return group_; }  // query heads of a key head
@@ -177,12 +178,14 @@ class HeadRows {
   /// The pair of the sink, which is a key without a value, and of a query that sees some key. Its
   /// errors include that of the lse.
   Pair sink_pair(const PairErrors& errors, Query at, double sink) const;
-  /// What is added to the score of one pair; -inf: hidden, by the band too. It knows no top_k.
+  /// What is added to the score of one pair; -inf: hidden, by the band too. Keys that do not count
+  /// by top_k are not hidden here.
   double pair_term(Query at, int64_t j) const;
 
  private:
   Score score(Query at, int64_t j, double term) const;
-  /// Writes rounded_o_ and repeated_o_ of row n: `o` is that row, and `steps` has room for as many.
+  /// Writes rounded_o_[n] and repeated_o_[n]. `o` is row n of O. `steps` is scratch memory with as
+  /// many elements as `o`.
   void set_rounded_o(int64_t n, const std::vector<double>& o,
                      std::vector<std::pair<double, double>>& steps);
   int64_t row(Query at) const { return at.h * length_q_ + at.i; }

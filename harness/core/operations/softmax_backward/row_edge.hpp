@@ -31,7 +31,7 @@ class RowEdge {
           std::span<const double> variances, bool ties_hold);
 
   bool counts(double logit, int64_t j) const { return edge_.keeps(logit, j); }
-  /// Whether rounding may change that of this key.
+  /// Whether rounding may change whether this key counts.
   bool is_near(double logit, double variance) const;
   /// How many of the near keys on one side of the edge may change sides, as a share of these.
   double share(bool of_those_that_count) const { return of_those_that_count ? going_ : coming_; }

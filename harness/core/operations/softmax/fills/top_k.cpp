@@ -239,8 +239,8 @@ void write_wild(uint64_t seed, const Tensor& q, const Tensor& k, const Tensor& v
     }
 }
 
-// For gradients: one value of each head is NaN. None is infinite, since honest kernels would make
-// NaN of it or an infinity.
+// For gradients: one value of each head is NaN. No value is infinite: of infinities some honest
+// kernels make NaN, and others make an infinity.
 void write_wild_values(uint64_t seed, const Tensor& v) {
   const TensorSpec& spec = v.spec;
   const uint64_t of_values = role_seed(seed, ATTEST_V);

@@ -23,10 +23,11 @@ bool is_top_k_fill(std::string_view fill);
 ///                 Their scores differ only by roundings, so kernels disagree on which keys count.
 ///   top_k_wild    top_k_levels with a few NaN and infinities in V, which may show only in rows in
 ///                 which their keys count, with a query of each head whose logits are NaN, and
-///                 with a NaN in one key of the last head. That of gradients has NaN in V alone.
-///                 Beside ALiBi, a shift bias or a softcap edges are not clear enough.
+///                 with a NaN in one key of the last head. For gradients, only V has NaN, and
+///                 nothing is infinite. Problems with ALiBi, a shift bias or a softcap do not have
+///                 this fill, since their edges are not clear enough.
 std::vector<std::string> top_k_fills(const Problem& problem);
-/// Whether logits of this fill that are equal are equal in every kernel.
+/// Whether logits that this fill makes equal are equal in every kernel, however it rounds.
 bool top_k_ties_hold(const Problem& problem, std::string_view fill);
 /// Writes Q, K, BIAS and REL_BIAS, and what is not finite into V, over the inputs of "random".
 /// Edits a MASK or BIAS of pairs so that some rows see just top_k keys, one more, or one less.
