@@ -14,6 +14,7 @@
 #include "core/problem/spec.hpp"
 #include "core/problem/suite.hpp"
 #include "core/run/runner.hpp"
+#include "testing/mutants/backward_pairs.hpp"
 #include "testing/mutants/expectations.hpp"
 #include "testing/mutants/trial.hpp"
 #include "testing/shell.hpp"
@@ -273,6 +274,9 @@ TEST(DefaultSuite, HasABugOfItsOwnForEachPairOfFeaturesOfGradients) {
       {"backward_dsinks_of_key_head", "tiny/backward_gqa_softcap_dsinks"},
       {"backward_last_key_of_its_tile", "tiny/backward_tails"},
       {"backward_last_query_of_its_tile", "tiny/backward_tails"}};
+  // No other test judges these.
+  for (const std::string& bug : kBackwardPairBugs)
+    EXPECT_TRUE(kOwnCases.contains(bug)) << bug << " has no case of its own";
   EXPECT_EQ(failing_tiny_cases("backward_bugs.so", "softmax_backward", kOwnCases), kOwnCases);
 }
 

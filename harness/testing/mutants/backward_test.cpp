@@ -7,9 +7,11 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "core/problem/spec.hpp"
 #include "core/run/runner.hpp"
+#include "testing/mutants/backward_pairs.hpp"
 #include "testing/named.hpp"
 
 namespace attest::testing {
@@ -86,30 +88,40 @@ const char* features_of(const std::string& bug) {
   return bug == "backward_mask_ignored_in_dv" || bug == "backward_hidden_leaks" ? kMask : kBand;
 }
 
-// Bugs where two features meet, or at the end of a tile of 64. DefaultSuite runs them.
-const std::set<std::string> kOfPairs = {
-    "backward_slope_tiled",          "backward_dbias_of_last_group",
-    "backward_dbias_of_hidden",      "backward_drel_bias_of_key_head",
-    "backward_dsinks_sloped",        "backward_dsinks_of_key_head",
-    "backward_last_key_of_its_tile", "backward_last_query_of_its_tile"};
-
 core::Plugin bugs() {
   return core::Plugin(
       ATTEST_BINARY_DIR "/tests/plugins/backward_bugs.so",
       {.executable = core::find_worker(), .cpus = "", .limits = {.threads = 2, .timeout_s = 120}});
 }
 
-/// Bugs that no single run on ordinary inputs shows, and the relation that alone finds each. The
-/// fill "cancelling", whose V and delta are large, finds some of them, too.
+/// Q, K and V in 8 bits: without factors of K, which row-sum would change, and with those of V.
+constexpr const char *kWithoutKeyFactors = " q=f8e4m3 k=f8e4m3 v=f8e4m3 q_descale v_descale",
+                     *kWithoutFactors = " q=f8e4m3 k=f8e4m3 v=f8e4m3";
+
+/// Bugs that no single run on ordinary inputs shows, and the relation that alone finds each. Fills
+/// with large V or delta, "cancelling" and "f8_bands", find some of them, too.
 struct Related {
   const char *name, *relation;
-  bool cancelling_finds_it = false;
+  std::vector<std::string> fills;  // that do not find it
+  const char* features = "";
 };
-constexpr Related kRelated[] = {{"backward_delta_off", "row-sum", true},
-                                {"backward_values_cut", "value-scale", true},
-                                {"backward_gradient_cut", "value-scale"},
-                                {"backward_third_sequence", "batch-repetition"},
-                                {"backward_fourth_head", "head-repetition"}};
+const std::vector<std::string> kOrdinary = {"random", "codebook", "codebook_peaked"};
+const Related kRelated[] = {
+    {"backward_delta_off", "row-sum", kOrdinary},
+    {"backward_delta_off", "row-sum", {"random", "late"}, kWithoutKeyFactors},
+    {"backward_delta_off", "row-sum", {"random"}, kWithoutFactors},
+    {"backward_values_cut", "value-scale", kOrdinary},
+    {"backward_values_cut", "value-scale", {"random", "late", "sized"}, kWithoutKeyFactors},
+    {"backward_values_cut", "value-scale", {"random", "late"}, kWithoutFactors},
+    {"backward_gradient_cut",
+     "value-scale",
+     {"random", "codebook", "codebook_peaked", "cancelling"}},
+    {"backward_third_sequence",
+     "batch-repetition",
+     {"random", "codebook", "codebook_peaked", "cancelling"}},
+    {"backward_fourth_head",
+     "head-repetition",
+     {"random", "codebook", "codebook_peaked", "cancelling"}}};
 
 /// Global tokens, patches and an order need as many queries as keys; a grid has a number of its
 /// own.
@@ -142,7 +154,7 @@ void try_bugs(const std::string& dtype, int queries, int keys) {
       const bool is_healthy = one.name == "backward_none";
       if (!is_healthy && features != features_of(one.name)) continue;
       if (std::ranges::find(kRelated, one.name, &Related::name) != std::end(kRelated) ||
-          kOfPairs.contains(one.name))
+          kBackwardPairBugs.contains(one.name))
         continue;
       // f16 and bf16 outputs hide what such a rounding does to float32.
       const bool rounds = one.name.ends_with("_f16");
@@ -202,23 +214,24 @@ TEST(BackwardBugs, AreFoundByOneRelationAlone) {
   options.diagnosed = false;
   options.all_checks = true;
   options.relations = core::RelationChoice::kAuto;
-  const auto run = [&](const char* name) {
-    return run_named(plugin, name, "softmax_backward num_heads=2 seq_len_q=61 head_dim=16",
-                     options);
+  const auto run = [&](const std::string& name, const std::string& features) {
+    return run_named(plugin, name,
+                     "softmax_backward num_heads=2 seq_len_q=61 head_dim=16" + features, options);
   };
-  for (const auto& [name, relation, cancelling_finds_it] : kRelated) {
-    options.fills = {"random", "codebook", "codebook_peaked"};
-    if (!cancelling_finds_it) options.fills.push_back("cancelling");
-    const core::Record record = run(name);
+  for (const auto& [name, relation, fills, features] : kRelated) {
+    options.fills = fills;
+    const core::Record record = run(name, features);
     for (const core::FillRecord& fill : record.fills)
-      EXPECT_TRUE(fill.judgement.outcome.passes()) << name << " is found by " << fill.fill;
+      EXPECT_TRUE(fill.judgement.outcome.passes())
+          << name << features << " is found by " << fill.fill;
     std::set<std::string> found;
     for (const core::RelationRecord& one : record.relations)
       if (!one.judgement.outcome.passes()) found.insert(one.relation);
     found.erase("plan-reuse");  // it judges variants of the problem by their goldens
-    EXPECT_EQ(found, std::set<std::string>{relation}) << name;
+    EXPECT_EQ(found, std::set<std::string>{relation}) << name << features;
   }
-  EXPECT_TRUE(run("backward_none").outcome.passes());
+  for (const char* features : {"", kWithoutKeyFactors, kWithoutFactors})
+    EXPECT_TRUE(run("backward_none", features).outcome.passes()) << features;
 }
 
 }  // namespace

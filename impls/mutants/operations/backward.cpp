@@ -350,8 +350,7 @@ class Gradients {
     return is(Bug::kSubnormalsLost) && std::fabs(x) < least ? 0 : x;
   }
   float v(attest::Cell at, int64_t kv_head, int64_t d) const {
-    const float x = element(a_.v, stored_v_, at, kv_head, d);
-    return is(Bug::kValuesCut) ? std::clamp(x, -kMostValue, kMostValue) : x;
+    return element(a_.v, stored_v_, at, kv_head, d);
   }
   float q(attest::Cell at, int64_t h, int64_t d) const {
     return element(a_.q, stored_q_, at, h, d);
@@ -496,8 +495,12 @@ class Gradients {
   /// do.v
   float gradient_of(int64_t b, int64_t h, int64_t kv_head, int64_t i, int64_t j) const {
     const attest::Cell query = a_.query(b, i), key = a_.key(b, j);
+    // Of what V stores.
+    const float most = is(Bug::kValuesCut) ? kMostValue / key_factor(a_.v_descale, b, h, kv_head, j)
+                                           : std::numeric_limits<float>::infinity();
     float gradient = 0;
-    for (int64_t d = 0; d < a_.p.head_dim_v; ++d) gradient += d_o(query, h, d) * v(key, kv_head, d);
+    for (int64_t d = 0; d < a_.p.head_dim_v; ++d)
+      gradient += d_o(query, h, d) * std::clamp(v(key, kv_head, d), -most, most);
     return gradient;
   }
 
