@@ -49,6 +49,8 @@ enum class Bug {
   kHidesStored,
   kCutsStored,
   kMaxOfStored,
+  kNormaliserOff,
+  kValuesCut,
 };
 
 constexpr mutants::PlantedBug kBugs[] = {
@@ -84,8 +86,10 @@ constexpr mutants::PlantedBug kBugs[] = {
     {"f8_hides_stored", "a mask hides by a product of -1e4, which factors make small"},
     {"f8_cuts_stored", "products of what is stored are cut to -65,504 .. 65,504"},
     {"f8_max_of_stored", "the maximum starts at a product of -3e4, which factors make small"},
+    {"f8_normaliser_off", "the normaliser is a millionth too large"},
+    {"f8_values_cut", "values beyond 40 are cut to it"},
 };
-static_assert(std::size(kBugs) == size_t(Bug::kMaxOfStored) + 1);
+static_assert(std::size(kBugs) == size_t(Bug::kValuesCut) + 1);
 
 bool does_something(Bug bug, const attest_problem& problem) {
   const auto& p = attest::params<attest_softmax_params>(problem);
@@ -172,6 +176,7 @@ class F8 {
                   : std::ldexp(static_cast<float>(places + mantissa), exponent - (e4m3_ ? 10 : 17));
     if (is(Bug::kBiasOf8)) x /= 2;
     if (is(Bug::kClipsAt240)) x = std::min(x, 240.0f);
+    if (is(Bug::kValuesCut) && value) x = std::min(x, 40.0f);
     const bool infinite = no_number && !e4m3_ && mantissa == 0;
     if (infinite && !is(Bug::kNoInfinity)) x = INFINITY;
     if (no_number && !infinite && !is(Bug::kNoNan)) x = NAN;
@@ -280,6 +285,7 @@ class F8 {
       for (int64_t d = 0; d < dim_v; ++d)
         sum[static_cast<size_t>(d)] += weight * values_[static_cast<size_t>(j * dim_v + d)];
     }
+    if (is(Bug::kNormaliserOff)) total *= 1.000001f;
     const float last = is(Bug::kLastVFactor) && keys.end > 0 ? v_factor(b, h, keys.end - 1) : 1;
     for (int64_t d = 0; d < dim_v; ++d)
       a_.o(at.batch, h, at.row, d) = total == 0 ? 0 : last * sum[static_cast<size_t>(d)] / total;
