@@ -123,10 +123,12 @@ void Exponentials(float* x, int64_t count, float top, const Arithmetic& a) {
   }
 }
 
-float Sum(const float* p, int64_t count, int32_t accumulator, float total) {
+inline float flushed(float x, float least) { return std::fabs(x) < least ? 0 : x; }
+
+float Sum(const float* p, int64_t count, int32_t accumulator, float total, float least) {
   if (accumulator != ATTEST_F32) {
     with_rounding(accumulator, [&](auto round) {
-      for (int64_t i = 0; i < count; ++i) total = round(total + p[i]);
+      for (int64_t i = 0; i < count; ++i) total = flushed(round(total + p[i]), least);
     });
     return total;
   }
@@ -143,9 +145,11 @@ float Probabilities(float* p, int64_t count, float divisor, const Arithmetic& a,
   if (divisor != 1)
     for (int64_t i = 0; i < count; ++i) p[i] /= divisor;
   const bool sums_rounded = (a.ways & ATTEST_SUMS_ROUNDED_P) != 0;
+  const float least = least_sum(a);
   const auto add = [&] {
-    for (int64_t i = 0; a.one_sum && i < count; ++i) total = Sum(p + i, 1, a.accumulator, total);
-    if (!a.one_sum) total = Sum(p, count, a.accumulator, total);
+    for (int64_t i = 0; a.one_sum && i < count; ++i)
+      total = Sum(p + i, 1, a.accumulator, total, least);
+    if (!a.one_sum) total = Sum(p, count, a.accumulator, total, least);
   };
   if (!sums_rounded) add();
   const auto kept = [=](auto round) {
@@ -158,18 +162,19 @@ float Probabilities(float* p, int64_t count, float divisor, const Arithmetic& a,
   if (sums_rounded) add();
   RoundRow(p, count, a.pv);
   if (a.ways & ATTEST_FLUSHES_SUBNORMALS) {
-    const float least = std::fmax(smallest_normal(a.probability), smallest_normal(a.pv));
-    for (int64_t i = 0; i < count; ++i) p[i] = p[i] < least ? 0 : p[i];
+    const float normal = std::fmax(smallest_normal(a.probability), smallest_normal(a.pv));
+    for (int64_t i = 0; i < count; ++i) p[i] = flushed(p[i], normal);
   }
   return total;
 }
 
 void AddRounded(const float* p, const float* v, int64_t keys, int64_t channels, int32_t accumulator,
-                float* sum) {
+                float* sum, float least) {
   with_rounding(accumulator, [=](auto round) {
     for (int64_t j = 0; j < keys; ++j) {
       if (p[j] == 0) continue;
-      for (int64_t d = 0; d < channels; ++d) sum[d] = round(sum[d] + p[j] * v[j * channels + d]);
+      for (int64_t d = 0; d < channels; ++d)
+        sum[d] = flushed(round(sum[d] + p[j] * v[j * channels + d]), least);
     }
   });
 }
@@ -184,6 +189,12 @@ float smallest_normal(int32_t dtype) {
   return dtype == ATTEST_F8E4M3                          ? 0x1p-6f
          : dtype == ATTEST_F16 || dtype == ATTEST_F8E5M2 ? 0x1p-14f
                                                          : 0x1p-126f;
+}
+
+float least_sum(const Arithmetic& arithmetic) {
+  return (arithmetic.ways & ATTEST_FLUSHES_SUBNORMALS) != 0
+             ? smallest_normal(arithmetic.accumulator)
+             : 0;
 }
 
 HWY_EXPORT(Multiply);
@@ -215,16 +226,16 @@ void softcap(float* x, int64_t count, float cap) { HWY_DYNAMIC_DISPATCH(Softcap)
 void exponentials(float* x, int64_t count, float top, const Arithmetic& arithmetic) {
   HWY_DYNAMIC_DISPATCH(Exponentials)(x, count, top, arithmetic);
 }
-float sum(const float* p, int64_t count, int32_t accumulator, float total) {
-  return HWY_DYNAMIC_DISPATCH(Sum)(p, count, accumulator, total);
+float sum(const float* p, int64_t count, int32_t accumulator, float total, float least) {
+  return HWY_DYNAMIC_DISPATCH(Sum)(p, count, accumulator, total, least);
 }
 float probabilities(float* p, int64_t count, float divisor, const Arithmetic& arithmetic,
                     float total) {
   return HWY_DYNAMIC_DISPATCH(Probabilities)(p, count, divisor, arithmetic, total);
 }
 void add_rounded(const float* p, const float* v, int64_t keys, int64_t channels,
-                 int32_t accumulator, float* sum) {
-  HWY_DYNAMIC_DISPATCH(AddRounded)(p, v, keys, channels, accumulator, sum);
+                 int32_t accumulator, float* sum, float least) {
+  HWY_DYNAMIC_DISPATCH(AddRounded)(p, v, keys, channels, accumulator, sum, least);
 }
 
 }  // namespace honest

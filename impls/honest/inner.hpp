@@ -31,6 +31,8 @@ void round_row(float* x, int64_t count, int32_t dtype);
 void cut_row(float* x, int64_t count, int32_t dtype);
 /// What lies below it may be flushed to 0.
 float smallest_normal(int32_t dtype);
+/// Sums of softmax attention below it become 0; 0: none do.
+float least_sum(const Arithmetic& arithmetic);
 /// x * factor + addend, rounded after each step; the addend (may be null) has -inf where a key is
 /// hidden, whatever x is.
 void to_logits(float* x, int64_t count, float factor, const float* addend, int32_t dtype);
@@ -46,12 +48,12 @@ void exponentials(float* x, int64_t count, float top, const Arithmetic& arithmet
 /// accumulator, one after the other where that is coarser than float32 or `one_sum`.
 float probabilities(float* p, int64_t count, float divisor, const Arithmetic& arithmetic,
                     float total);
-/// The sum alone.
-float sum(const float* p, int64_t count, int32_t accumulator, float total);
+/// The sum alone. Sums below `least` become 0.
+float sum(const float* p, int64_t count, int32_t accumulator, float total, float least = 0);
 
 /// sum[channels] += p v key by key, rounded each time. `hidden` p are 0 and their values are not
-/// touched.
+/// touched. Sums below `least` become 0.
 void add_rounded(const float* p, const float* v, int64_t keys, int64_t channels,
-                 int32_t accumulator, float* sum);
+                 int32_t accumulator, float* sum, float least = 0);
 
 }  // namespace honest

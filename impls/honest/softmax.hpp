@@ -286,8 +286,15 @@ class SoftmaxKernel {
     if (row.top == old || old == kHidden) return 1;
     const float keep = exponential(old - row.top);
     row.total *= keep;
-    round_row(&row.total, 1, m_.computes.accumulator);
+    round_sums(&row.total, 1);
     return keep;
+  }
+
+  void round_sums(float* sums, int64_t count) const {
+    round_row(sums, count, m_.computes.accumulator);
+    const float least = least_sum(m_.computes);
+    for (int64_t n = 0; least > 0 && n < count; ++n)
+      sums[n] = std::fabs(sums[n]) < least ? 0 : sums[n];
   }
 
   /// A tile's part of the normaliser alone.
@@ -297,9 +304,10 @@ class SoftmaxKernel {
     std::copy_n(s, count, x_.scratch);
     exponentials(x_.scratch, count, row.top, m_.computes);
     // What is rounded once it is divided is summed before that.
-    row.total = has(ATTEST_P_NORMALISED_FIRST)
-                    ? sum(x_.scratch, count, m_.computes.accumulator, row.total)
-                    : probabilities(x_.scratch, count, 1, m_.computes, row.total);
+    row.total =
+        has(ATTEST_P_NORMALISED_FIRST)
+            ? sum(x_.scratch, count, m_.computes.accumulator, row.total, least_sum(m_.computes))
+            : probabilities(x_.scratch, count, 1, m_.computes, row.total);
   }
 
   void add_tile(Row (&rows)[kRows], int64_t begin, int64_t end) {
@@ -313,7 +321,7 @@ class SoftmaxKernel {
       } else {
         const float keep = raise_top(row, s, count);
         for (int64_t d = 0; keep != 1 && d < channels; ++d) sums[d] *= keep;
-        if (keep != 1) round_row(sums, channels, c.accumulator);
+        if (keep != 1) round_sums(sums, channels);
         if (row.top == kHidden)
           std::fill_n(s, count, 0.0f);
         else
@@ -321,7 +329,7 @@ class SoftmaxKernel {
         if (!m_.cuts_normaliser) round_row(&row.total, 1, m_.normaliser);
       }
       if (c.accumulator != ATTEST_F32)
-        add_rounded(s, x_.v + begin * channels, count, channels, c.accumulator, sums);
+        add_rounded(s, x_.v + begin * channels, count, channels, c.accumulator, sums, least_sum(c));
     }
     if (c.accumulator == ATTEST_F32) add_product(begin, count);
   }

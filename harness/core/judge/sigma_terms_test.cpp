@@ -416,6 +416,17 @@ std::vector<TermCase> terms_of_sums() {
          return c;
        },
        Bug::kAddition},
+      {T::kSmallSums, "flushed_sums", "f16 sums of some 2^-16 become 0 below 2^-14",
+       in(ATTEST_F32, {{kAccumulator, ATTEST_F16}}, ATTEST_FLUSHES_SUBNORMALS, 16),
+       [] {
+         Case c = dense({});
+         edit(c, ATTEST_V, [](int64_t, int64_t, double x) { return 0x1p-16 * x; });
+         return c;
+       },
+       Bug::kAddition},
+      {T::kAbsorbed, "flushed_in_normaliser", "f16 sums of 16 p below 2^-14, in the normaliser",
+       in(ATTEST_F32, {{kAccumulator, ATTEST_F16}}, ATTEST_FLUSHES_SUBNORMALS, 16),
+       [] { return dominated({.keys = 4099, .lse = true}, 4098, 14); }, Bug::kLse},
       {T::kStalled, "stalled",
        "one bf16 sum over 16,384 keys, values 3 in the first eighth, -3/7 in the rest",
        in(ATTEST_F32, {{kAccumulator, ATTEST_BF16}}),

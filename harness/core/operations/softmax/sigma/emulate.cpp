@@ -218,7 +218,13 @@ class Emulator {
   }
   double with_sink(double sum) const {
     const double sink = a_.has(ATTEST_SUMS_ROUNDED_P) ? keep(sink_) : sink_;
-    return sink_ > 0 ? rounded(narrowed(sum + sink, a_.accumulator), a_.accumulator) : sum;
+    return sink_ > 0 ? summed(sum + sink) : sum;
+  }
+  double summed(double sum) const {
+    const double kept = rounded(narrowed(sum, a_.accumulator), a_.accumulator);
+    return a_.has(ATTEST_FLUSHES_SUBNORMALS) && std::fabs(kept) < smallest_normal(a_.accumulator)
+               ? 0
+               : kept;
   }
   double keep(double x) const {
     const double y =
@@ -239,7 +245,7 @@ class Emulator {
       for (size_t begin = 0; begin < x.size(); begin += length) {
         double sum = 0;
         for (size_t n = begin; n < std::min(begin + length, x.size()); ++n)
-          sum = rounded(narrowed(sum + x[n], a_.accumulator), a_.accumulator);
+          sum = summed(sum + x[n]);
         sums.push_back(sum);
       }
       x = std::move(sums);
@@ -257,9 +263,7 @@ class Emulator {
       if (s[n] == kHidden) continue;
       const Cell cell = geometry_.key(at_.b, key_place(n));
       const std::vector<double>& v = load(ATTEST_V, cell.outer, kv_head_, cell.row, p_.head_dim_v);
-      for (size_t d = 0; d < o.size(); ++d)
-        sum[d] =
-            rounded(narrowed(sum[d] + p[n] * rounded(v[d], a_.pv), a_.accumulator), a_.accumulator);
+      for (size_t d = 0; d < o.size(); ++d) sum[d] = summed(sum[d] + p[n] * rounded(v[d], a_.pv));
       if (++added % length == 0) parts.push_back(sum), std::fill(sum.begin(), sum.end(), 0.0);
     }
     parts.push_back(sum);

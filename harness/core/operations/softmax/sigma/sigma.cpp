@@ -46,7 +46,11 @@ SigmaModel::SigmaModel(const SoftmaxArithmetic& arithmetic, DType storage, int64
                 ? factor(SigmaTerm::kSmallValues) * half_subnormal(arithmetic.pv)
                 : 0),
       largest_v(largest_finite(arithmetic.pv)),
-      eta_acc(factor(SigmaTerm::kSmallSums) * half_subnormal(arithmetic.accumulator)),
+      eta_acc(factor(SigmaTerm::kSmallSums) * (arithmetic.has(ATTEST_FLUSHES_SUBNORMALS)
+                                                   ? smallest_normal(arithmetic.accumulator)
+                                                   : half_subnormal(arithmetic.accumulator))),
+      sums_from(arithmetic.has(ATTEST_FLUSHES_SUBNORMALS) ? smallest_normal(arithmetic.accumulator)
+                                                          : 0),
       u_s(factor(SigmaTerm::kScore) * unit_roundoff(arithmetic.score)),
       u_acc(factor(SigmaTerm::kAccumulator) * unit_roundoff(arithmetic.accumulator)),
       u_qk(factor(SigmaTerm::kOperands) * extra_roundoff(ATTEST_F32, arithmetic.qk)),
@@ -116,6 +120,7 @@ SigmaModel::SigmaModel(const SoftmaxArithmetic& arithmetic, DType storage, int64
                  : 0;
   cut_below = cut_step > 0 ? smallest_normal(arithmetic.probability) : 0;
   if (flush_below < kNothing) flush_below = 0;
+  if (sums_from < kNothing) sums_from = 0;
   eta_p *= factor(SigmaTerm::kSubnormal);
 }
 
@@ -211,8 +216,9 @@ double SigmaModel::cap_variance(const ElementSums& sums) const {
   return sums.at_cap > kFew ? moved * moved / 3 : 0;
 }
 
-// Additions err by up to half the smallest subnormal however small the sum is, and all products
-// that are smaller vanish, but no more than there is.
+// Additions err by up to half the smallest subnormal however small the sum is, or by up to the
+// smallest normal number where subnormal sums become 0, and all products that are smaller vanish,
+// but no more than there is.
 double SigmaModel::small_variance(const ElementSums& sums, double most, int64_t keys) const {
   const double step = eta_acc * sums.kappa, all = std::min(step * double(keys), most);
   return step * step * double(keys) / 3 + all * all + eta_v * eta_v * sums.p2 / 3;

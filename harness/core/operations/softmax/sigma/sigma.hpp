@@ -134,6 +134,7 @@ struct SigmaModel {
   double u_v, eta_v;     // rounding of V to the operand of PV; 0: V is not rounded
   double largest_v;      // the largest number of the operand of PV
   double eta_acc;        // of sums over keys
+  double sums_from;      // probabilities and sums below this become 0 in sums over keys; 0: none do
   double u_s, u_acc;     // scores, accumulator
   double u_qk;           // operand of QK if coarser than float32; else 0
   double least_operand;  // error of an operand of QK below its smallest normal number, absolute
@@ -280,9 +281,10 @@ struct SigmaModel {
     return u_acc * chain(keys) / double(std::max<int64_t>(keys, 1));
   }
   /// Probabilities below this are lost in the normaliser. It sums them before they are flushed,
-  /// unless sums_rounded.
+  /// unless sums_rounded, but a sum may be flushed itself.
   double unsummed_below(double kappa, int64_t keys) const {
-    return sums_rounded ? flushing(kappa, keys).kept : absorbed_below(keys);
+    return std::max(sums_rounded ? flushing(kappa, keys).kept : absorbed_below(keys),
+                    sums_from * (1 + flush_apart) * kappa);
   }
   /// The variance of errors of the normaliser's sum that do not average out. It has three parts.
   /// Lost probabilities: `lost` is the sum of p below unsummed_below. Equal addends: they round the

@@ -396,11 +396,12 @@ void RowExpectation::add_flushed(const GroupSums& sums, double total) {
     flushed_[e] = std::max(std::fabs(flushed_[e]), std::fabs(flushed_[e] + zone_[e]));
 }
 
-// What a normaliser lacks that sums rounded probabilities.
+// What a normaliser lacks that sums rounded probabilities, or whose sums are flushed.
 double RowExpectation::lost_mass(const double* count, double total) const {
   double mass = 0;
-  for (size_t g = 0; g < codes_ && model_.sums_rounded; ++g)
-    if (p_[g] * total < model_.flush_below * (1 + model_.flush_apart)) mass += count[g] * p_[g];
+  const double from = std::max(model_.sums_rounded ? model_.flush_below : 0, model_.sums_from);
+  for (size_t g = 0; g < codes_ && from > 0; ++g)
+    if (p_[g] * total < from * (1 + model_.flush_apart)) mass += count[g] * p_[g];
   return model_.absorbed * mass;
 }
 
