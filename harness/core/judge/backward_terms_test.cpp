@@ -58,6 +58,13 @@ BackwardCase inputs(const Made& m) {
 double ones(int64_t, int64_t, double) { return 1; }
 double near_one(int64_t, int64_t, double x) { return 1 + 0.1 * (x - 2); }
 
+/// Rows, each of which repeats `count` times.
+Edit repeated(int64_t count) {
+  return [count, first = std::vector<double>(8)](int64_t i, int64_t c, double x) mutable {
+    return i % count == 0 ? first[size_t(c)] = x : first[size_t(c)];
+  };
+}
+
 std::vector<TermCase> term_cases() {
   using T = Term;
   // Every other key has nearly all of the weight: a bias of `low` for those between. Four queries
@@ -186,6 +193,15 @@ std::vector<TermCase> term_cases() {
         .k = [](int64_t, int64_t, double x) { return 1 + 0.1 * x; },
         .v = ones,
         .d_o = ones}},
+      {T::kEqualO,
+       "equal_o",
+       "O of 4 times 100 equal queries as bf16, delta from p and do.v",
+       {},
+       1,
+       ATTEST_DK,
+       {.shape = {.seq_len_q = 400, .seq_len_kv = 60, .o_dtype = ATTEST_BF16},
+        .q = repeated(100),
+        .d_o = near_one}},
       {T::kGivenLse,
        "given_lse",
        "an lse of 520 before it is rounded",
@@ -225,11 +241,23 @@ std::vector<TermCase> term_cases() {
        {.score = ATTEST_BF16},
        0,
        ATTEST_DV,
-       {.shape = {.seq_len_q = 400, .seq_len_kv = 60},
-        .q =
-            [first = std::vector<double>(8)](int64_t i, int64_t c, double x) mutable {
-              return i % 100 == 0 ? first[size_t(c)] = x : first[size_t(c)];
-            },
+       {.shape = {.seq_len_q = 400, .seq_len_kv = 60}, .q = repeated(100), .d_o = near_one}},
+      {T::kEqualPairs,
+       "equal_pairs",
+       "p as bf16 operand for 4 times 100 equal queries",
+       {.product = ATTEST_BF16},
+       0,
+       ATTEST_DV,
+       {.shape = {.seq_len_q = 400, .seq_len_kv = 60}, .q = repeated(100), .d_o = near_one}},
+      {T::kEqualPairs,
+       "equal_pairs_in_dq",
+       "ds as bf16 operand of keys that share two rows of K and three of V",
+       {.product = ATTEST_BF16},
+       0,
+       ATTEST_DQ,
+       {.shape = {.seq_len_q = 60, .seq_len_kv = 420, .head_dim = 1, .head_dim_v = 1},
+        .k = [](int64_t j, int64_t, double) { return j % 2 ? 1.0 : 2.0; },
+        .v = [](int64_t j, int64_t, double) { return double(j % 3 * (j % 3)); },
         .d_o = near_one}},
       {T::kAccumulator,
        "accumulator",
@@ -238,6 +266,24 @@ std::vector<TermCase> term_cases() {
        0,
        ATTEST_DV,
        {.shape = {.seq_len_q = 600, .seq_len_kv = 100}, .is_flat = true, .d_o = near_one}},
+      {T::kSmallSum,
+       "small_sum",
+       "sums of 400 equal numbers of 3.4 smallest steps of f16",
+       {.accumulator = ATTEST_F16},
+       0,
+       ATTEST_DV,
+       {.shape = {.seq_len_q = 400, .seq_len_kv = 128},
+        .is_flat = true,
+        .d_o = [](int64_t, int64_t, double) { return 3.4 * 128 * 0x1p-24; }}},
+      {T::kSmallSum,
+       "flushed_sum",
+       "sums of 20 numbers of 2^-19 that f16 flushes to 0",
+       {.accumulator = ATTEST_F16, .ways = ATTEST_FLUSHES_SUBNORMALS},
+       0,
+       ATTEST_DV,
+       {.shape = {.seq_len_q = 20, .seq_len_kv = 128},
+        .is_flat = true,
+        .d_o = [](int64_t, int64_t, double x) { return near_one(0, 0, x) * 128 * 0x1p-19; }}},
       {T::kOneWay,
        "one_way",
        "sums of 100 equal numbers in bf16",

@@ -32,8 +32,8 @@ constexpr float kLateFactor = 4;              // of the last keys
 constexpr float kMeanValue = 8, kMeanDo = 2;  // of "cancelling"
 // Of "sized": beyond kShift float32 has no exp. Keys have kCommonKey in their first channel.
 constexpr double kShift = 90, kCommonKey = 16;
-// Of "f8_bands": dK is at most so many times as large as Q, and dQ as K; and a channel of dO is
-// multiplied by at most so much.
+// Of "f8_bands": sums of dK are at most so many times as large as Q, and those of dQ as K; and a
+// channel of dO is multiplied by at most so much.
 constexpr double kBandRoom = 64, kMostBalance = 64;
 struct SizedRow {
   double shift;   // of all scores, in kShift
@@ -180,17 +180,16 @@ void shift_scores(const attest_softmax_params& p, const Tensors& tensors) {
   replace_first(ATTEST_Q, [&](int64_t row) { return sized_row(row).shift * most; });
 }
 
-/// Those of softmax, but Q and K are cut where dK and dQ would leave the range of their dtypes.
+/// Those of softmax, but Q and K are cut where dK and dQ would leave the range of f16, in which a
+/// kernel may sum them.
 void write_bands(const Problem& problem, const Fill& fill, const Tensors& tensors) {
   const double scale = std::fabs(double(problem.as<FillParams>().softmax_scale)),
                room = kBandRoom * std::max(scale, 1.0);
   write_f8_bands(forward_problem(problem), fill, tensors);
-  for (const auto& [role, gradient] :
-       {std::pair(ATTEST_Q, ATTEST_DK), std::pair(ATTEST_K, ATTEST_DQ)}) {
-    const double most = largest_finite(problem.tensor[size_t(gradient)].dtype) / room;
+  const double most = largest_finite(ATTEST_F16) / room;
+  for (const int32_t role : {ATTEST_Q, ATTEST_K})
     edit_elements(tensors[size_t(role)],
                   [&](int64_t, int64_t, double x) { return std::clamp(x, -most, most); });
-  }
 }
 
 /// Each channel of dO has the inverse size of that channel of V, so that every channel shows in

@@ -99,14 +99,16 @@ class BackwardGolden final : public Golden {
   }
 
   int64_t distinct_rows() const override { return std::min(distinct_queries_, distinct_keys_); }
-  // Gradients of keys share the errors of delta and of the lse of each query.
+  // Gradients of keys share the errors of delta and of the lse of each query. Where all keys have
+  // nearly the same weight, an error of one channel is nearly the same for all of them.
   int64_t independent_rows(const Arithmetic&, int32_t role) const override {
     if (role == ATTEST_DQ) return distinct_queries_;
     if (role == ATTEST_DREL_BIAS || role == ATTEST_DSINKS)
       return std::min(distinct_queries_, element_count(problem_.tensor[size_t(role)]));
     if (role == ATTEST_DBIAS)
       return std::min(distinct_queries_, row_count(problem_.tensor[ATTEST_DBIAS], 3));
-    return std::min(distinct_queries_, distinct_keys_);
+    const int64_t channels = p_.batch * p_.num_kv_heads * problem_.tensor[size_t(role)].dim[3];
+    return std::min({distinct_queries_, distinct_keys_, channels});
   }
   std::string method() const override {
     if (queries_ == p_.seq_len_q && keys_ == p_.seq_len_kv) return "float64, all rows";
@@ -184,19 +186,19 @@ class BackwardGolden final : public Golden {
       geometry.add_pair_terms(rows.sequence(), rows.query_head(at.h), at.i, keys,
                               terms.data() + keys.begin);
     sum.clear();
-    const double delta_variance = rows.delta_variance(errors, at);
+    const QueryErrors of_query = rows.errors_in_row(errors, at);
     const GroupedOrder& order = rows.key_order();
     for (size_t n = 0; n < order.place.size(); ++n) {
       const int64_t j = order.place[n];
       const std::optional<Pair> pair = rows.pair(errors, at, j, terms[size_t(j)]);
       if (pair)
-        sum.add(errors.of_gradient(*pair, delta_variance, 0, false), rows.k(j), order.is_alone[n],
+        sum.add(errors.of_gradient_in_row(*pair, of_query), rows.k(j), order.is_alone[n],
                 order.ends[n]);
       else if (order.ends[n])
         sum.end_group();
     }
     sum.finish(errors.arithmetic, problem_.tensor[ATTEST_DQ].dtype, double(p_.softmax_scale),
-               delta_variance, errors.lse(rows.lse(at)), value, sigma);
+               of_query.delta + of_query.given_o, of_query.lse, value, sigma);
   }
 
   void expect_keys(const HeadRows& rows, const PairErrors& errors, int64_t kv_head,
@@ -245,10 +247,10 @@ class BackwardGolden final : public Golden {
       const Query at{order.place[n] / rows.length_q(), order.place[n] % rows.length_q()};
       const std::optional<Pair> pair = rows.pair(errors, at, j, rows.pair_term(at, j));
       if (pair) {
-        const double lse = errors.lse(rows.lse(at));
-        of_k.add(errors.of_gradient(*pair, rows.delta_variance(errors, at), lse, true), rows.q(at),
-                 order.is_alone[n], order.ends[n]);
-        of_v.add(errors.of_probability(*pair, lse), rows.d_o(at), order.is_alone[n], order.ends[n]);
+        const QueryErrors of_query = rows.errors_among_queries(errors, at);
+        of_k.add(errors.of_gradient(*pair, of_query), rows.q(at), order.is_alone[n], order.ends[n]);
+        of_v.add(errors.of_probability(*pair, of_query), rows.d_o(at), order.is_alone[n],
+                 order.ends[n]);
       } else if (order.ends[n]) {
         of_k.end_group(), of_v.end_group();
       }

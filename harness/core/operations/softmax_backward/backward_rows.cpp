@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <compare>
+#include <span>
 
 #include "core/operations/equal_rows.hpp"
 #include "core/operations/softmax/problem/dequantised.hpp"
@@ -24,11 +26,24 @@ SigmaModel logit_model(const Problem& problem, const BackwardArithmetic& arithme
       SoftmaxArithmetic{.score = arithmetic.score, .probability = arithmetic.probability}, problem);
 }
 
-GroupedOrder grouped(int64_t count, int64_t width, const double* rows) {
-  const EqualRows equal = find_equal_rows(count, width, [&](int64_t place, double* row) {
+/// Groups `count` rows of `width`. `others` are the rows of `other_width` that belong to them.
+GroupedOrder grouped(int64_t count, int64_t width, const double* rows, int64_t other_width,
+                     const double* others) {
+  EqualRows equal = find_equal_rows(count, width, [&](int64_t place, double* row) {
     std::copy_n(rows + place * width, width, row);
     return true;
   });
+  const auto other = [&](int32_t place) {
+    return std::span(others + place * other_width, size_t(other_width));
+  };
+  for (size_t begin = 0; begin < equal.place.size(); begin = equal.group_end(begin))
+    std::stable_sort(equal.place.begin() + int64_t(begin),
+                     equal.place.begin() + int64_t(equal.group_end(begin)),
+                     [&](int32_t one, int32_t another) {
+                       return std::ranges::lexicographical_compare(
+                           other(one), other(another),
+                           [](double x, double y) { return std::strong_order(x, y) < 0; });
+                     });
   GroupedOrder order;
   std::vector<bool> is_listed(static_cast<size_t>(count));
   for (size_t n = 0; n < equal.place.size(); ++n) {
@@ -162,12 +177,10 @@ double PairErrors::product(double dot, double magnitude, int64_t width) const {
           u_score_ * u_score_ * dot * dot / 3 + eta_score_ * eta_score_);
 }
 
-double PairErrors::delta(double delta, double magnitude, double rounded_o,
-                         double repeated_o) const {
+double PairErrors::delta(double delta, double magnitude) const {
   return squared(Term::kDelta) *
-             (kStep * kStep * (magnitude * magnitude + double(width_v_) * delta * delta / 9) +
-              u_score_ * u_score_ * delta * delta / 3 + eta_score_ * eta_score_) +
-         squared(Term::kGivenO) * (rounded_o + squared(Term::kRepeatedO) * repeated_o);
+         (kStep * kStep * (magnitude * magnitude + double(width_v_) * delta * delta / 9) +
+          u_score_ * u_score_ * delta * delta / 3 + eta_score_ * eta_score_);
 }
 
 // Once for the lse as it is given, once for its product with log2(e).
@@ -193,11 +206,11 @@ Addend PairErrors::rounded(double weight, double deviation, const Pair& pair) co
   return addend;
 }
 
-Addend PairErrors::of_probability(const Pair& pair, double lse_variance) const {
+Addend PairErrors::of_probability(const Pair& pair, const QueryErrors& query) const {
   Addend addend = rounded(pair.p, pair.p * std::sqrt(pair.logit), pair);
   addend.alike = pair.p * pair.alike;
   const double eta = factor(Term::kProbability) * eta_probability_;
-  addend.own += pair.p * pair.p * lse_variance + eta * eta;
+  addend.own += pair.p * pair.p * query.lse + eta * eta;
   return swapped(addend, pair, std::max(pair.share, kLeastShare));
 }
 
@@ -208,50 +221,60 @@ Addend PairErrors::swapped(const Addend& addend, const Pair& pair, double share)
   const double of_swap = squared(Term::kSwapped) * share * addend.weight * addend.weight;
   if (!pair.counts && !std::isfinite(addend.weight)) return {};  // NaN is not for rounding to give
   if (!pair.counts)
-    return {.own = of_swap + squared(Term::kSwapped) *
-                                 (addend.own + addend.shared * addend.shared +
-                                  addend.alike * addend.alike + addend.one_way * addend.one_way)};
+    return {.alone = of_swap + squared(Term::kSwapped) *
+                                   (addend.own + addend.alone + addend.shared * addend.shared +
+                                    addend.alike * addend.alike + addend.one_way * addend.one_way)};
   Addend counting = addend;
-  counting.own += of_swap;
+  counting.alone += of_swap;
   return counting;
 }
 
-Addend PairErrors::of_gradient(const Pair& pair, double delta_variance, double lse_variance,
-                               bool own_row) const {
+// Without the errors that depend on whose sum it is.
+Addend PairErrors::gradient(const Pair& pair, const QueryErrors& query) const {
   Addend addend = rounded(pair.ds, pair.d_logit * std::sqrt(pair.bent), pair);
   addend.alike = pair.d_logit * pair.bent_alike;
   // p may err by as much as itself. So the product of its error and that of do.v - delta counts.
   const double p = pair.p * pair.slope, of_p = pair.p * pair.p * pair.bent;
   const double slope = pair.p > 0 ? pair.ds / pair.p : 0,
                eta = factor(Term::kProbability) * eta_probability_ * slope;
-  addend.own += (p * p + of_p) * pair.gradient + of_p * delta_variance + eta * eta;
-  if (own_row) {
-    addend.own += p * p * delta_variance + pair.ds * pair.ds * lse_variance;
-    return swapped(addend, pair, std::max(pair.share, kLeastShare));
-  }
-  addend.common = p;
+  addend.own += (p * p + of_p) * pair.gradient + of_p * query.delta + eta * eta;
+  addend.alone += of_p * query.given_o;
+  return addend;
+}
+
+Addend PairErrors::of_gradient(const Pair& pair, const QueryErrors& query) const {
+  Addend addend = gradient(pair, query);
+  const double p = pair.p * pair.slope;
+  addend.own += p * p * query.delta + pair.ds * pair.ds * query.lse;
+  addend.alone += p * p * query.given_o;
+  return swapped(addend, pair, std::max(pair.share, kLeastShare));
+}
+
+Addend PairErrors::of_gradient_in_row(const Pair& pair, const QueryErrors& query) const {
+  Addend addend = gradient(pair, query);
+  addend.common = pair.p * pair.slope;
   // All swaps of the row are in this sum. They may have one sign.
   return swapped(addend, pair, pair.share + pair.swaps / (SigmaModel::kGate * SigmaModel::kGate));
 }
 
-Addend PairErrors::of_bias(const Pair& pair, double delta_variance, double lse_variance) const {
+Addend PairErrors::of_bias(const Pair& pair, const QueryErrors& query) const {
   Pair without_slope = pair;
   without_slope.slope = 1;
   without_slope.ds = pair.d_logit;
   without_slope.bent = pair.logit;
   without_slope.bent_alike = pair.alike;
-  return of_gradient(without_slope, delta_variance, lse_variance, true);
+  return of_gradient(without_slope, query);
 }
 
 GradientSum::GradientSum(int64_t width) : width_(size_t(width)) {
-  for (auto* row :
-       {&sum_, &variance_, &squares_, &reach_, &group_, &common_, &lost_, &one_way_, &alike_})
+  for (auto* row : {&sum_, &variance_, &squares_, &reach_, &group_, &common_, &lost_, &one_way_,
+                    &alike_, &run_, &run_alone_})
     row->resize(width_);
 }
 
 void GradientSum::clear() {
-  for (auto* row :
-       {&sum_, &variance_, &squares_, &reach_, &group_, &common_, &lost_, &one_way_, &alike_})
+  for (auto* row : {&sum_, &variance_, &squares_, &reach_, &group_, &common_, &lost_, &one_way_,
+                    &alike_, &run_, &run_alone_})
     std::fill(row->begin(), row->end(), 0.0);
   addends_ = 0;
   has_lost_ = has_one_way_ = has_common_ = has_alike_ = false;
@@ -260,7 +283,7 @@ void GradientSum::clear() {
 void GradientSum::add(const Addend& addend, const double* row, bool is_alone, bool ends) {
   ++addends_;
   const double equal = factor(Term::kEqual) * addend.shared,
-               own = addend.own + addend.shared * addend.shared;
+               own = (is_alone ? addend.own : 0) + addend.alone + addend.shared * addend.shared;
   double *sum = sum_.data(), *variance = variance_.data(), *squares = squares_.data(),
          *reach = reach_.data();
   for (size_t c = 0; c < width_; ++c) {
@@ -288,10 +311,27 @@ void GradientSum::add(const Addend& addend, const double* row, bool is_alone, bo
   }
   if (is_alone) return;
   for (size_t c = 0; c < width_; ++c) group_[c] += equal * row[c];
+  if (!(addend.weight == run_weight_)) end_run();
+  run_weight_ = addend.weight;
+  const double deviation = std::sqrt(addend.own);
+  for (size_t c = 0; c < width_; ++c) {
+    run_[c] += deviation * row[c];
+    run_alone_[c] += addend.own * row[c] * row[c];
+  }
   if (ends) end_group();
 }
 
+// Equal rows have equal scores. If their weights are equal too, then so is all that they were
+// computed from, and they round alike. Kernels may also compute some of them in another order.
+void GradientSum::end_run() {
+  for (size_t c = 0; c < width_; ++c) {
+    variance_[c] += std::max(squared(Term::kEqualPairs) * run_[c] * run_[c], run_alone_[c]);
+    run_[c] = run_alone_[c] = 0;
+  }
+}
+
 void GradientSum::end_group() {
+  end_run();
   for (size_t c = 0; c < width_; ++c) {
     variance_[c] += group_[c] * group_[c];
     group_[c] = 0;
@@ -304,14 +344,16 @@ void GradientSum::finish(const BackwardArithmetic& arithmetic, DType output, dou
   const auto all = double(addends_);
   const double chain = arithmetic.sum_chain > 0 ? std::min(double(arithmetic.sum_chain), all) : all;
   const double steps = squared(Term::kAccumulator) * u_acc * u_acc / 3 * chain,
-               small =
-                   smallest_step(arithmetic, arithmetic.accumulator) * factor(Term::kAccumulator),
+               small = smallest_step(arithmetic, arithmetic.accumulator),
                one_way = u_acc > kStep ? factor(Term::kOneWay) * u_acc * chain / 6 : 0,
                output_small = factor(Term::kSmallOutput) * half_subnormal(output);
   for (size_t c = 0; c < width_; ++c) {
+    // Below the smallest normal number all additions may err by their bound, the same way if the
+    // addends are alike. None errs by more than the addend itself.
+    const double small_sum =
+        factor(Term::kSmallSum) * std::min(std::sqrt(all * squares_[c]), all * small);
     double variance = variance_[c] + steps * std::max(reach_[c] * reach_[c], squares_[c]) +
-                      std::max(chain, all / 3) * small * small +
-                      one_way * one_way * reach_[c] * reach_[c];
+                      small_sum * small_sum + one_way * one_way * reach_[c] * reach_[c];
     if (has_common_) variance += common * common_[c] * common_[c];
     if (has_lost_) variance += lost_[c] * lost_[c];
     if (has_alike_) variance += alike_[c] * alike_[c];
@@ -332,8 +374,8 @@ HeadRows::HeadRows(const Problem& problem, const Tensors& tensors)
   const auto keys = size_t(p_.seq_len_kv), queries = size_t(group_ * p_.seq_len_q);
   k_.resize(keys * size_t(p_.head_dim)), v_.resize(keys * size_t(p_.head_dim_v));
   q_.resize(queries * size_t(p_.head_dim)), do_.resize(queries * size_t(p_.head_dim_v));
-  for (auto* row : {&lse_, &delta_, &delta_magnitude_, &rounded_o_, &repeated_o_})
-    row->resize(queries);
+  for (auto* row : {&lse_, &delta_, &delta_magnitude_, &equal_o_}) row->resize(queries);
+  rounded_o_.resize(queries);
 }
 
 void HeadRows::load(int64_t b, int64_t kv_head) {
@@ -368,13 +410,14 @@ void HeadRows::load(int64_t b, int64_t kv_head) {
       const Dot delta = dot(d_o, o.data(), p_.head_dim_v);
       delta_[size_t(n)] = delta.sum;
       delta_magnitude_[size_t(n)] = delta.magnitude;
-      set_rounded_o(n, o, steps);
+      rounded_o_[size_t(n)] = rounded_o(d_o, o.data(), steps);
       lse_[size_t(n)] = lse.at({at.outer, head, at.row});
     }
   }
   edges_.clear();
-  key_order_ = grouped(length_kv_, p_.head_dim, k_.data());
-  query_order_ = grouped(group_ * length_q_, p_.head_dim, q_.data());
+  key_order_ = grouped(length_kv_, p_.head_dim, k_.data(), p_.head_dim_v, v_.data());
+  query_order_ = grouped(group_ * length_q_, p_.head_dim, q_.data(), p_.head_dim_v, do_.data());
+  find_equal_o();
 }
 
 void HeadRows::find_edges(const PairErrors& errors, bool ties_hold) {
@@ -404,19 +447,17 @@ void HeadRows::find_edges(const PairErrors& errors, bool ties_hold) {
 
 // Two channels have one O, and so one error, if V has the same codes in both for every key that has
 // weight.
-void HeadRows::set_rounded_o(int64_t n, const std::vector<double>& o,
-                             std::vector<std::pair<double, double>>& steps) {
+HeadRows::RoundedO HeadRows::rounded_o(const double* d_o, const double* o,
+                                       std::vector<std::pair<double, double>>& steps) const {
   const DType dtype = tensors_[ATTEST_O].spec.dtype;
-  const double* d_o = do_.data() + n * p_.head_dim_v;
   double sum = 0;
-  for (size_t c = 0; c < o.size(); ++c) {
+  for (size_t c = 0; c < steps.size(); ++c) {
     const double size = std::fabs(o[c]),
                  step = d_o[c] * std::max(unit_roundoff(dtype) * size, half_subnormal(dtype));
     sum += step * step / 3;
     steps[c] = {size, o[c] < 0 ? -step : step};
   }
-  rounded_o_[size_t(n)] = sum, repeated_o_[size_t(n)] = 0;
-  if (!has_few_codes_ || !std::isfinite(sum)) return;
+  if (!has_few_codes_ || !std::isfinite(sum)) return {sum};
   std::ranges::sort(steps);
   double alike = 0, group = 0;
   for (size_t c = 0; c < steps.size(); ++c) {
@@ -424,7 +465,45 @@ void HeadRows::set_rounded_o(int64_t n, const std::vector<double>& o,
     if (c + 1 < steps.size() && steps[c + 1].first == steps[c].first) continue;
     alike += group * group / 3, group = 0;
   }
-  repeated_o_[size_t(n)] = std::max(alike - sum, 0.0);
+  return {sum, std::max(alike - sum, 0.0)};
+}
+
+double HeadRows::RoundedO::variance() const { return alone + squared(Term::kRepeatedO) * repeated; }
+
+// Equal queries that see the same keys have one row of O, and so one error of each channel: in a
+// sum over queries it is multiplied by the sum of their dO. Their lse tells what they see.
+void HeadRows::find_equal_o() {
+  std::ranges::fill(equal_o_, 0);
+  const auto width = size_t(p_.head_dim_v);
+  std::vector<double> o(width), d_o(width);
+  std::vector<std::pair<double, double>> steps(width);
+  std::vector<int32_t> members;
+  const auto share = [&](std::span<const int32_t> alike) {
+    double alone = 0;
+    std::ranges::fill(d_o, 0);
+    for (const int32_t n : alike) {
+      alone += rounded_o_[size_t(n)].variance();
+      for (size_t c = 0; c < width; ++c) d_o[c] += do_[size_t(n) * width + c];
+    }
+    const Query first{alike[0] / length_q_, alike[0] % length_q_};
+    for (size_t c = 0; c < width; ++c) o[c] = this->o(first, int64_t(c));
+    const double added = rounded_o(d_o.data(), o.data(), steps).variance() - alone;
+    if (added > 0)  // it may be NaN
+      for (const int32_t n : alike) equal_o_[size_t(n)] = added / double(alike.size());
+  };
+  const auto lse = [&](int32_t n) { return lse_[size_t(n)]; };
+  for (size_t n = 0; n < query_order_.place.size(); ++n) {
+    if (query_order_.is_alone[n]) continue;
+    if (!std::isnan(lse(query_order_.place[n]))) members.push_back(query_order_.place[n]);
+    if (!query_order_.ends[n]) continue;
+    std::ranges::stable_sort(members, {}, lse);
+    for (size_t begin = 0, end; begin < members.size(); begin = end) {
+      for (end = begin + 1; end < members.size() && lse(members[end]) == lse(members[begin]);)
+        ++end;
+      share(std::span(members).subspan(begin, end - begin));
+    }
+    members.clear();
+  }
 }
 
 double HeadRows::o(Query at, int64_t d) const {
@@ -432,9 +511,17 @@ double HeadRows::o(Query at, int64_t d) const {
   return tensors_[ATTEST_O].at({cell.outer, query_head(at.h), cell.row, d});
 }
 
-double HeadRows::delta_variance(const PairErrors& errors, Query at) const {
+QueryErrors HeadRows::errors_in_row(const PairErrors& errors, Query at) const {
   const auto n = size_t(row(at));
-  return errors.delta(delta_[n], delta_magnitude_[n], rounded_o_[n], repeated_o_[n]);
+  return {.delta = errors.delta(delta_[n], delta_magnitude_[n]),
+          .given_o = squared(Term::kGivenO) * rounded_o_[n].variance(),
+          .lse = errors.lse(lse_[n])};
+}
+
+QueryErrors HeadRows::errors_among_queries(const PairErrors& errors, Query at) const {
+  QueryErrors made = errors_in_row(errors, at);
+  made.given_o += squared(Term::kGivenO) * squared(Term::kEqualO) * equal_o_[size_t(row(at))];
+  return made;
 }
 
 double HeadRows::largest_v() const {

@@ -21,7 +21,8 @@ namespace attest::core::backward {
 
 using Params = attest_softmax_params;
 
-/// An order of rows in which equal rows follow one another.
+/// An order of rows in which equal rows follow one another, sorted by what belongs to them: the row
+/// of V to that of K, and the row of dO to that of Q.
 struct GroupedOrder {
   std::vector<int32_t> place;
   std::vector<bool> ends;      // by index: the group ends with this row
@@ -54,14 +55,21 @@ struct Pair {
   double share = 0, swaps = 0;
 };
 
+/// Variances of what belongs to a query: of delta, from its own sum and from the rounding of O, and
+/// of p, relative, from the rounding of LSE.
+struct QueryErrors {
+  double delta = 0, given_o = 0, lse = 0;
+};
+
 /// What a sum over pairs adds: `weight` times a row. `shared`: a deviation that equal rows may have
 /// in common, with the sign of the weight, or each for itself, where a bias or an lse differs;
-/// `own`: a variance; `common`: the factor of an error that all pairs of the sum have in common;
+/// `own`: a variance, of errors that equal rows of one weight have in common; `alone`: one of each
+/// for itself; `common`: the factor of an error that all pairs of the sum have in common;
 /// `alike`: what all pairs at the softcap, or with one bias, may err by alike;
 /// `lost`: the part of the weight that may become 0; `one_way`: a bound of an error that may have
-/// one sign in all pairs. All but `own` are times the row.
+/// one sign in all pairs. All but `own` and `alone` are times the row.
 struct Addend {
-  double weight = 0, shared = 0, own = 0, common = 0, lost = 0, one_way = 0, alike = 0;
+  double weight = 0, shared = 0, own = 0, alone = 0, common = 0, lost = 0, one_way = 0, alike = 0;
 };
 
 /// The variances that depend on the declared arithmetic.
@@ -78,18 +86,19 @@ class PairErrors {
   double shared_rounding(double logit) const;
   /// Of a product of `width` channels whose addends' magnitudes sum to `magnitude`.
   double product(double dot, double magnitude, int64_t width) const;
-  /// Of delta. `rounded_o`: the sum of (do times half an ulp of o)^2 / 3; `repeated_o`: what is
-  /// added to that sum where equal channels of O have one error.
-  double delta(double delta, double magnitude, double rounded_o, double repeated_o) const;
+  /// Of delta, from its own sum.
+  double delta(double delta, double magnitude) const;
   /// Of p / p, from the lse.
   double lse(double lse) const;
-  Addend of_probability(const Pair& pair, double lse_variance) const;
-  /// Of ds. `delta_variance` and `lse_variance` belong to the pair if `own_row`; else all pairs of
-  /// the sum share them, `common` is the factor of delta's error, and `lse_variance` is not used.
-  Addend of_gradient(const Pair& pair, double delta_variance, double lse_variance,
-                     bool own_row) const;
-  /// Of the gradient of a bias: of ds without the slope.
-  Addend of_bias(const Pair& pair, double delta_variance, double lse_variance) const;
+  /// Of p, in a sum over queries.
+  Addend of_probability(const Pair& pair, const QueryErrors& query) const;
+  /// Of ds, in a sum over queries.
+  Addend of_gradient(const Pair& pair, const QueryErrors& query) const;
+  /// The same without the slope.
+  Addend of_bias(const Pair& pair, const QueryErrors& query) const;
+  /// Of ds, in a sum over the keys of a query, which share its errors: Addend::common is the factor
+  /// of that of delta.
+  Addend of_gradient_in_row(const Pair& pair, const QueryErrors& query) const;
 
   const BackwardArithmetic arithmetic;
 
@@ -98,6 +107,7 @@ class PairErrors {
   double before_cap(const Score& score) const;
   Addend swapped(const Addend& addend, const Pair& pair, double share) const;
   Addend rounded(double weight, double deviation, const Pair& pair) const;
+  Addend gradient(const Pair& pair, const QueryErrors& query) const;
 
   SigmaModel model_;
   int64_t width_v_;
@@ -112,8 +122,8 @@ class GradientSum {
  public:
   explicit GradientSum(int64_t width);
   void clear();
-  /// Adds `addend` times row[width]. `is_alone`: no other row of the sum is equal; else `ends`
-  /// tells whether the next row is another one.
+  /// Adds `addend` times row[width]. `is_alone`: no other row is equal, so that no other addend has
+  /// its errors; else `ends` tells whether the next row is not equal to this one.
   void add(const Addend& addend, const double* row, bool is_alone, bool ends);
   /// Writes value and sigma, [width] each. `common`: the variance of the error that all addends
   /// share by Addend::common; `relative`: that of an error of the whole sum.
@@ -123,11 +133,17 @@ class GradientSum {
   void end_group();
 
  private:
+  void end_run();
+
   size_t width_;
   int64_t addends_ = 0;
   bool has_lost_ = false, has_one_way_ = false, has_common_ = false, has_alike_ = false;
   // [width_] each
   std::vector<double> sum_, variance_, squares_, reach_, group_, common_, lost_, one_way_, alike_;
+  // A run: the last addends, which are of equal rows and have one weight. Their deviations, and
+  // their variances, are summed.
+  double run_weight_ = 0;
+  std::vector<double> run_, run_alone_;
 };
 
 /// A query: head `h` of the group that reads the key head, position i of the sequence.
@@ -161,7 +177,10 @@ class HeadRows {
   const double* d_o(Query at) const { return do_.data() + row(at) * p_.head_dim_v; }
   double lse(Query at) const { return lse_[size_t(row(at))]; }
   double delta(Query at) const { return delta_[size_t(row(at))]; }
-  double delta_variance(const PairErrors& errors, Query at) const;
+  /// The errors of a query in a sum over its keys.
+  QueryErrors errors_in_row(const PairErrors& errors, Query at) const;
+  /// Its share of the errors in a sum over queries.
+  QueryErrors errors_among_queries(const PairErrors& errors, Query at) const;
   /// The largest norm of a row of V.
   double largest_v() const;
   /// Returns a number that |do.v - delta| does not exceed for any key, and neither does |d_logit|,
@@ -184,10 +203,16 @@ class HeadRows {
 
  private:
   Score score(Query at, int64_t j, double term) const;
-  /// Writes rounded_o_[n] and repeated_o_[n]. `o` is row n of O. `steps` is scratch memory with as
-  /// many elements as `o`.
-  void set_rounded_o(int64_t n, const std::vector<double>& o,
-                     std::vector<std::pair<double, double>>& steps);
+  /// The variance of d_o.o that comes from the rounding of O, and what is added to it where
+  /// channels of O are equal. `steps` is scratch memory. All have head_dim_v elements.
+  struct RoundedO {
+    double alone = 0, repeated = 0;
+    double variance() const;
+  };
+  RoundedO rounded_o(const double* d_o, const double* o,
+                     std::vector<std::pair<double, double>>& steps) const;
+  /// Writes equal_o_.
+  void find_equal_o();
   int64_t row(Query at) const { return at.h * length_q_ + at.i; }
 
   const Tensors& tensors_;
@@ -199,7 +224,9 @@ class HeadRows {
   std::vector<double> k_, v_;   // [length_kv_, head_dim], [length_kv_, head_dim_v]
   std::vector<double> q_, do_;  // [group, length_q_, head_dim], [group, length_q_, head_dim_v]
   // [group, length_q_]
-  std::vector<double> lse_, delta_, delta_magnitude_, rounded_o_, repeated_o_;
+  std::vector<double> lse_, delta_, delta_magnitude_;
+  std::vector<RoundedO> rounded_o_;
+  std::vector<double> equal_o_;  // what is added where queries are equal: the share of each
   GroupedOrder key_order_, query_order_;
   std::vector<RowEdge> edges_;  // [group, length_q_]; empty: all keys count
 };

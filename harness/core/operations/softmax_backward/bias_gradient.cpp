@@ -36,8 +36,8 @@ void BiasSlice::element(const PairErrors& errors, int64_t i, int64_t j, Gradient
     const auto add = [&](Query at, bool is_alone, bool ends) {
       const std::optional<Pair> pair = rows.pair(errors, at, key, rows.pair_term(at, key));
       if (pair)
-        sum.add(errors.of_bias(*pair, rows.delta_variance(errors, at), errors.lse(rows.lse(at))),
-                &kOne, is_alone, ends);
+        sum.add(errors.of_bias(*pair, rows.errors_among_queries(errors, at)), &kOne, is_alone,
+                ends);
       else if (ends)
         sum.end_group();
     };

@@ -83,9 +83,8 @@ void SharedGradients::add_rel_bias(const HeadRows& rows, const PairErrors& error
         std::optional<Pair> pair = rows.pair(errors, at, one.j, rows.pair_term(at, one.j));
         if (pair) {
           pair->alike += errors.shared_rounding(pair->value);
-          sums[element].add(
-              errors.of_bias(*pair, rows.delta_variance(errors, at), errors.lse(rows.lse(at))),
-              &kOne, is_alone, ends);
+          sums[element].add(errors.of_bias(*pair, rows.errors_among_queries(errors, at)), &kOne,
+                            is_alone, ends);
         } else if (ends) {
           sums[element].end_group();
         }
@@ -110,9 +109,10 @@ void SharedGradients::add_sink(const HeadRows& rows, const PairErrors& errors, i
     const Query at{h, seen[n]};
     const bool ends = n + 1 == seen.size() || !(lse(seen[n]) == lse(seen[n + 1])),
                is_alone = ends && (n == 0 || !(lse(seen[n]) == lse(seen[n - 1])));
+    QueryErrors of_query = rows.errors_among_queries(errors, at);
+    of_query.lse = 0;  // sink_pair() has it
     sinks_[size_t(rows.query_head(h))].add(
-        errors.of_bias(rows.sink_pair(errors, at, sink), rows.delta_variance(errors, at), 0), &kOne,
-        is_alone, ends);
+        errors.of_bias(rows.sink_pair(errors, at, sink), of_query), &kOne, is_alone, ends);
   }
 }
 
