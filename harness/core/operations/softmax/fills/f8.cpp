@@ -14,6 +14,7 @@ using Params = attest_softmax_params;
 // So that outputs stay in the range of theirs, and values times factors in that of f16, in which a
 // kernel may keep them: factors, and what sums exceed a value by.
 constexpr double kRoom = 8;
+constexpr double kLargestFactor = 1.6;
 constexpr int64_t kPositive = 4;  // of values, all but one of so many: they do not cancel
 
 uint64_t role_seed(uint64_t seed, int32_t role) {
@@ -135,9 +136,15 @@ void scale_to_codes(const Tensors& tensors) {
 
 void write_f8_bands(const Problem& problem, const Fill& fill, const Tensors& tensors) {
   const DType stored = tensors[ATTEST_K].spec.dtype;
-  double most = largest_finite(problem.tensor[ATTEST_O].dtype);
-  if (problem.has(ATTEST_V_DESCALE)) most = std::min(most, largest_finite(ATTEST_F16));
-  const Bands of_keys(stored, largest_finite(stored)), of_values(stored, most / kRoom);
+  const double most_f16 = largest_finite(ATTEST_F16),
+               most_o = largest_finite(problem.tensor[ATTEST_O].dtype),
+               most = problem.has(ATTEST_V_DESCALE) ? std::min(most_o, most_f16) : most_o;
+  // Numbers of Q and K times their factors stay in the range of f16, too. The last binade reaches
+  // twice as far as it begins.
+  const bool has_factors = problem.has(ATTEST_Q_DESCALE) || problem.has(ATTEST_K_DESCALE);
+  const Bands of_keys(stored,
+                      has_factors ? most_f16 / (2 * kLargestFactor) : largest_finite(stored)),
+      of_values(stored, most / kRoom);
   write_keys(tensors[ATTEST_K], of_keys, role_seed(fill.seed, ATTEST_K));
   write_queries(problem, tensors[ATTEST_Q], of_keys, role_seed(fill.seed, ATTEST_Q));
   write_values(tensors[ATTEST_V], of_values, role_seed(fill.seed, ATTEST_V));
