@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <compare>
+#include <cstring>
 #include <span>
 
 #include "core/operations/equal_rows.hpp"
@@ -33,17 +33,14 @@ GroupedOrder grouped(int64_t count, int64_t width, const double* rows, int64_t o
     std::copy_n(rows + place * width, width, row);
     return true;
   });
-  const auto other = [&](int32_t place) {
-    return std::span(others + place * other_width, size_t(other_width));
-  };
   for (size_t begin = 0; begin < equal.place.size(); begin = equal.group_end(begin))
-    std::stable_sort(equal.place.begin() + int64_t(begin),
-                     equal.place.begin() + int64_t(equal.group_end(begin)),
-                     [&](int32_t one, int32_t another) {
-                       return std::ranges::lexicographical_compare(
-                           other(one), other(another),
-                           [](double x, double y) { return std::strong_order(x, y) < 0; });
-                     });
+    std::stable_sort(
+        equal.place.begin() + int64_t(begin), equal.place.begin() + int64_t(equal.group_end(begin)),
+        [&](int32_t one, int32_t another) {
+          // By their bytes, since they may have NaN. Any order will do.
+          return std::memcmp(others + one * other_width, others + another * other_width,
+                             size_t(other_width) * sizeof(double)) < 0;
+        });
   GroupedOrder order;
   std::vector<bool> is_listed(static_cast<size_t>(count));
   for (size_t n = 0; n < equal.place.size(); ++n) {
