@@ -11,8 +11,7 @@ namespace {
 
 using Params = attest_softmax_params;
 
-// So that outputs stay in the range of theirs, and values times factors in that of f16, in which a
-// kernel may keep them: factors, and what sums exceed a value by.
+// So that outputs stay in the range of theirs: factors, and what sums exceed a value by.
 constexpr double kRoom = 8;
 constexpr double kLargestFactor = 1.6;
 constexpr int64_t kPositive = 4;  // of values, all but one of so many: they do not cancel
@@ -47,6 +46,11 @@ class Bands {
       : least_(std::ilogb(smallest_normal(dtype))),
         count_(std::ilogb(std::min(largest_finite(dtype), most)) - least_ + 2) {}
 
+  /// The band `binades` below, or the subnormal numbers.
+  Band lowered(const Band& band, int binades) const {
+    const bool subnormal = band.subnormal || band.exponent - binades < least_;
+    return {subnormal ? least_ : band.exponent - binades, subnormal};
+  }
   /// Of `channels` channels, these have all bands, or, where they are fewer, the first, the last
   /// and some between them.
   Band of(int64_t channel, int64_t channels) const {
@@ -78,25 +82,42 @@ void write_keys(const Tensor& k, const Bands& bands, uint64_t seed) {
   });
 }
 
-// So that q.k times softmax_scale is of size 1 or so.
-void write_queries(const Problem& problem, const Tensor& q, const Bands& bands, uint64_t seed) {
+// So that q.k times softmax_scale is of size 1 or so. No number exceeds `most`.
+void write_queries(const Problem& problem, const Tensor& q, const Bands& bands, float most,
+                   uint64_t seed) {
   const Params& p = problem.as<Params>();
   const double size = 1 / (std::fabs(double(p.softmax_scale)) * std::sqrt(double(p.head_dim)));
   fill_rows(q, [&](int64_t r, std::span<float> values) {
     for (size_t d = 0; d < values.size(); ++d) {
       const uint64_t index = uint64_t(r) * values.size() + d;
       const Band band = bands.of(int64_t(d), int64_t(values.size()));
-      values[d] =
+      const float x =
           float(size * double(random_normal(seed, index))) * std::ldexp(1.0f, -band.exponent);
+      values[d] = std::clamp(x, -most, most);
     }
   });
 }
 
+/// Of a channel whose numbers might sum to more than f16 holds, the binade is that of one row in
+/// 2^`binades`; the others are so many binades smaller.
+int binades_of_others(const Band& band, int64_t rows) {
+  const double most = largest_finite(ATTEST_F16) / kLargestFactor,
+               largest = std::ldexp(1.0, band.exponent + 1);
+  // One number may be nearly as large as f16 holds.
+  const double all = largest > most / 4 ? most / 16 : most / 4;
+  return std::max(0, int(std::ceil(std::log2(largest * double(rows) / all))));
+}
+
 void write_values(const Tensor& v, const Bands& bands, uint64_t seed) {
+  const int64_t rows = v.spec.dim[2];
   fill_rows(v, [&](int64_t r, std::span<float> values) {
     for (size_t d = 0; d < values.size(); ++d) {
       const uint64_t index = uint64_t(r) * values.size() + d;
-      const float size = number_in(bands.of(int64_t(d), int64_t(values.size())), seed, 2 * index);
+      const Band whole = bands.of(int64_t(d), int64_t(values.size()));
+      const int fewer = binades_of_others(whole, rows);
+      const int64_t every = fewer < 62 ? std::min(int64_t(1) << fewer, rows) : rows;
+      const bool is_whole = (r + r / rows + int64_t(d)) % every == 0;
+      const float size = number_in(is_whole ? whole : bands.lowered(whole, fewer), seed, 2 * index);
       values[d] = random_below(seed, 2 * index + 1, kPositive) == 0 ? -size : size;
     }
   });
@@ -136,17 +157,17 @@ void scale_to_codes(const Tensors& tensors) {
 
 void write_f8_bands(const Problem& problem, const Fill& fill, const Tensors& tensors) {
   const DType stored = tensors[ATTEST_K].spec.dtype;
-  const double most_f16 = largest_finite(ATTEST_F16),
-               most_o = largest_finite(problem.tensor[ATTEST_O].dtype),
-               most = problem.has(ATTEST_V_DESCALE) ? std::min(most_o, most_f16) : most_o;
-  // Numbers of Q and K times their factors stay in the range of f16, too. The last binade reaches
-  // twice as far as it begins.
+  const double largest = largest_finite(stored), most_f16 = largest_finite(ATTEST_F16),
+               most_o = largest_finite(problem.tensor[ATTEST_O].dtype);
+  // Numbers times their factors stay in the range of f16, in which a kernel may keep them. The last
+  // binade of keys reaches twice as far as it begins.
   const bool has_factors = problem.has(ATTEST_Q_DESCALE) || problem.has(ATTEST_K_DESCALE);
-  const Bands of_keys(stored,
-                      has_factors ? most_f16 / (2 * kLargestFactor) : largest_finite(stored)),
-      of_values(stored, most / kRoom);
+  const double most = has_factors ? most_f16 / (2 * kLargestFactor) : largest;
+  const Bands of_keys(stored, most),
+      of_values(stored,
+                (problem.has(ATTEST_V_DESCALE) ? std::min(most_o, most_f16) : most_o) / kRoom);
   write_keys(tensors[ATTEST_K], of_keys, role_seed(fill.seed, ATTEST_K));
-  write_queries(problem, tensors[ATTEST_Q], of_keys, role_seed(fill.seed, ATTEST_Q));
+  write_queries(problem, tensors[ATTEST_Q], of_keys, float(most), role_seed(fill.seed, ATTEST_Q));
   write_values(tensors[ATTEST_V], of_values, role_seed(fill.seed, ATTEST_V));
 }
 

@@ -242,14 +242,39 @@ std::set<int> codes_of(const Tensor& tensor) {
 // All 256 but those that are no numbers, and -0; values stay below what an output in f16 holds.
 TEST(F8Fills, BandsHaveEveryCode) {
   for (const DType f8 : {ATTEST_F8E4M3, ATTEST_F8E5M2}) {
-    const Case c =
-        make_case("", [](Params& p) { p.seq_len_q = 300, p.head_dim = 32; }, {}, ATTEST_F32, f8);
+    // One key of a sequence has the largest values of a head.
+    const Case c = make_case(
+        "", [](Params& p) { p.batch = 40, p.seq_len_q = 60, p.head_dim = 32; }, {}, ATTEST_F32, f8);
     softmax_operation().fill(c.problem, {"f8_bands", 1}, c.tensors, false);
     const size_t numbers = f8 == ATTEST_F8E4M3 ? 254 : 248;
     EXPECT_GE(codes_of(c.tensors[ATTEST_K]).size(), numbers);
     EXPECT_GE(codes_of(c.tensors[ATTEST_V]).size(), numbers);
     EXPECT_GE(codes_of(c.tensors[ATTEST_Q]).size(), numbers - 20);
   }
+}
+
+// A kernel may multiply by factors and sum in f16, with weights of up to 1.
+TEST(F8Fills, BandsStayInTheRangeOfF16) {
+  for (const DType f8 : {ATTEST_F8E4M3, ATTEST_F8E5M2})
+    for (const int64_t keys : {1, 61, 1021, 16411})
+      for (const bool factors : {true, false}) {
+        const Case c = make_case(
+            "", [=](Params& p) { p.seq_len_q = p.seq_len_kv = keys, p.head_dim = 32; },
+            factors ? kFactors : std::vector<int32_t>{}, ATTEST_F32, f8);
+        softmax_operation().fill(c.problem, {"f8_bands", 1}, c.tensors, false);
+        const double largest = factors ? 1.6 : 1;
+        for (const int32_t role : {ATTEST_Q, ATTEST_K, ATTEST_V}) {
+          const Tensor& tensor = c.tensors[size_t(role)];
+          for (int64_t d = 0; d < 32; ++d) {
+            double sum = 0, most = 0;
+            for (int64_t j = 0; j < keys; ++j) {
+              const double x = std::fabs(tensor.at({0, 0, j, d})) * largest;
+              sum += x, most = std::max(most, x);
+            }
+            EXPECT_LE(role == ATTEST_V ? sum : most, 65504) << keys << " keys, channel " << d;
+          }
+        }
+      }
 }
 
 // Scores are of size 1 in any format, so that every key counts.
