@@ -58,9 +58,9 @@ built=$SECONDS
   for configuration in "${configurations[@]}"; do echo "subdirs($configuration)"; done
 } >build/CTestTestfile.cmake
 status=0
-# clang's ASan names the lines of a failure only if it is told where addr2line is. After each
-# exception it searches all the memory in which it keeps frames of functions that have returned: a
-# sixteenth of what it takes by itself is enough, and its smallest size.
+# clang's ASan names the lines of a failure only if it is told where addr2line is. It keeps frames
+# of functions that have returned, and searches all of them after each exception: 2^16 bytes, the
+# least that it takes, are enough; the default is 2^20.
 asan=external_symbolizer_path=$(type -P addr2line):max_uar_stack_size_log=16
 export ASAN_OPTIONS=$asan${ASAN_OPTIONS:+:$ASAN_OPTIONS}
 ctest --test-dir build --output-on-failure --parallel 2 "${chosen[@]}" "$@" || status=$?

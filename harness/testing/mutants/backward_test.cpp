@@ -221,6 +221,7 @@ TEST(BackwardBugs, AreFoundByOneRelationAlone) {
   for (const auto& [name, relation, fills, features] : kRelated) {
     options.fills = fills;
     const core::Record record = run(name, features);
+    EXPECT_EQ(record.fills.size(), fills.size()) << name << features;
     for (const core::FillRecord& fill : record.fills)
       EXPECT_TRUE(fill.judgement.outcome.passes())
           << name << features << " is found by " << fill.fill;
@@ -230,6 +231,7 @@ TEST(BackwardBugs, AreFoundByOneRelationAlone) {
     found.erase("plan-reuse");  // it judges variants of the problem by their goldens
     EXPECT_EQ(found, std::set<std::string>{relation}) << name << features;
   }
+  options.fills.clear();
   for (const char* features : {"", kWithoutKeyFactors, kWithoutFactors})
     EXPECT_TRUE(run("backward_none", features).outcome.passes()) << features;
 }

@@ -99,8 +99,8 @@ class BackwardGolden final : public Golden {
   }
 
   int64_t distinct_rows() const override { return std::min(distinct_queries_, distinct_keys_); }
-  // Gradients of keys share the errors of delta and of the lse of each query. Where all keys have
-  // nearly the same weight, an error of one channel is nearly the same for all of them.
+  // Gradients of keys share the errors of delta and of the lse of each query. Keys may all have
+  // nearly the same weight: then an error of one channel is nearly the same for all of them.
   int64_t independent_rows(const Arithmetic&, int32_t role) const override {
     if (role == ATTEST_DQ) return distinct_queries_;
     if (role == ATTEST_DREL_BIAS || role == ATTEST_DSINKS)

@@ -346,7 +346,7 @@ void GradientSum::finish(const BackwardArithmetic& arithmetic, DType output, dou
                output_small = factor(Term::kSmallOutput) * half_subnormal(output);
   for (size_t c = 0; c < width_; ++c) {
     // Below the smallest normal number all additions may err by their bound, the same way if the
-    // addends are alike. None errs by more than the addend itself.
+    // addends are alike. Together they lose no more than the magnitudes of the addends.
     const double small_sum =
         factor(Term::kSmallSum) * std::min(std::sqrt(all * squares_[c]), all * small);
     double variance = variance_[c] + steps * std::max(reach_[c] * reach_[c], squares_[c]) +
@@ -467,37 +467,40 @@ HeadRows::RoundedO HeadRows::rounded_o(const double* d_o, const double* o,
 
 double HeadRows::RoundedO::variance() const { return alone + squared(Term::kRepeatedO) * repeated; }
 
-// Equal queries that see the same keys have one row of O, and so one error of each channel: in a
-// sum over queries it is multiplied by the sum of their dO. Their lse tells what they see.
+// Equal queries with equal rows of O have one error of each channel of O: in a sum over queries it
+// is multiplied by the sum of their dO.
 void HeadRows::find_equal_o() {
   std::ranges::fill(equal_o_, 0);
   const auto width = size_t(p_.head_dim_v);
   std::vector<double> o(width), d_o(width);
   std::vector<std::pair<double, double>> steps(width);
-  std::vector<int32_t> members;
-  const auto share = [&](std::span<const int32_t> alike) {
+  const auto read_o = [&](int32_t n) {
+    for (size_t c = 0; c < width; ++c) o[c] = this->o({n / length_q_, n % length_q_}, int64_t(c));
+  };
+  std::vector<std::pair<uint64_t, int32_t>> members;  // a hash of O, and the query
+  const auto add_variance = [&](std::span<const std::pair<uint64_t, int32_t>> alike) {
     double alone = 0;
     std::ranges::fill(d_o, 0);
-    for (const int32_t n : alike) {
+    for (const auto& [hash, n] : alike) {
       alone += rounded_o_[size_t(n)].variance();
       for (size_t c = 0; c < width; ++c) d_o[c] += do_[size_t(n) * width + c];
     }
-    const Query first{alike[0] / length_q_, alike[0] % length_q_};
-    for (size_t c = 0; c < width; ++c) o[c] = this->o(first, int64_t(c));
+    read_o(alike[0].second);
     const double added = rounded_o(d_o.data(), o.data(), steps).variance() - alone;
-    if (added > 0)  // it may be NaN
-      for (const int32_t n : alike) equal_o_[size_t(n)] = added / double(alike.size());
+    if (!(added > 0)) return;  // it may be NaN
+    for (const auto& [hash, n] : alike) equal_o_[size_t(n)] = added / double(alike.size());
   };
-  const auto lse = [&](int32_t n) { return lse_[size_t(n)]; };
   for (size_t n = 0; n < query_order_.place.size(); ++n) {
     if (query_order_.is_alone[n]) continue;
-    if (!std::isnan(lse(query_order_.place[n]))) members.push_back(query_order_.place[n]);
+    const int32_t query = query_order_.place[n];
+    read_o(query);
+    members.emplace_back(hash_bytes(o.data(), width * sizeof(double)), query);
     if (!query_order_.ends[n]) continue;
-    std::ranges::stable_sort(members, {}, lse);
+    std::ranges::sort(members);
     for (size_t begin = 0, end; begin < members.size(); begin = end) {
-      for (end = begin + 1; end < members.size() && lse(members[end]) == lse(members[begin]);)
+      for (end = begin + 1; end < members.size() && members[end].first == members[begin].first;)
         ++end;
-      share(std::span(members).subspan(begin, end - begin));
+      add_variance(std::span(members).subspan(begin, end - begin));
     }
     members.clear();
   }

@@ -19,13 +19,13 @@ enum class Term {
   kDelta,         // do.o
   kGivenO,        // O as it is given is rounded; a kernel may know it better
   kRepeatedO,     // the same where channels of O are equal, since V has few codes
-  kEqualO,        // the same where queries are equal, and have one O
+  kEqualO,        // both where queries are equal, and have one O: in sums over queries
   kGivenLse,      // likewise LSE
   kProduct,       // p and ds rounded to the operand of a product, and ds itself
   kSmallProduct,  // the same below the smallest normal number
   kLost,          // numbers so small that they become 0
   kEqual,         // equal keys, and equal queries, have equal logits: their errors add up
-  kEqualPairs,    // pairs of equal keys and equal queries with one p or ds: all errors add up
+  kEqualPairs,    // equal keys, or queries, with one ds or p: all errors but that of O add up
   kAccumulator,   // sums over keys and over queries
   kSmallSum,      // the same below the smallest normal number; numbers alike err alike
   kOneWay,        // sums in less than float32 may err the same way at each step

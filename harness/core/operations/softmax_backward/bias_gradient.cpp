@@ -36,8 +36,9 @@ void BiasSlice::element(const PairErrors& errors, int64_t i, int64_t j, Gradient
     const auto add = [&](Query at, bool is_alone, bool ends) {
       const std::optional<Pair> pair = rows.pair(errors, at, key, rows.pair_term(at, key));
       if (pair)
-        sum.add(errors.of_bias(*pair, rows.errors_among_queries(errors, at)), &kOne, is_alone,
-                ends);
+        sum.add(errors.of_bias(*pair, shared_by_queries_ ? rows.errors_among_queries(errors, at)
+                                                         : rows.errors_in_row(errors, at)),
+                &kOne, is_alone, ends);
       else if (ends)
         sum.end_group();
     };

@@ -41,7 +41,7 @@ struct Band {
 
 class Bands {
  public:
-  /// The binades of `dtype` whose numbers do not exceed `most`.
+  /// The binades of `dtype` that begin at or below `most`.
   Bands(DType dtype, double most)
       : least_(std::ilogb(smallest_normal(dtype))),
         count_(std::ilogb(std::min(largest_finite(dtype), most)) - least_ + 2) {}

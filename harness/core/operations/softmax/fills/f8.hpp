@@ -18,8 +18,9 @@ void fill_factors(uint64_t seed, const Tensors& tensors);
 void scale_to_codes(const Tensors& tensors);
 
 /// Makes the fill "f8_bands" of the fill "random" by writing Q, K and V anew. A channel of K or V
-/// has numbers of one binade, and the channels together have every binade, with that of subnormal
-/// numbers. The same channel of Q has the inverse size, so that every channel shows in the scores.
+/// has numbers of one binade, and the channels together have every binade whose numbers times their
+/// factors f16 holds, with that of subnormal numbers. The same channel of Q has the inverse size,
+/// so that every channel shows in the scores.
 void write_f8_bands(const Problem& problem, const Fill& fill, const Tensors& tensors);
 
 }  // namespace attest::core
