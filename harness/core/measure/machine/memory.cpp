@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <limits>
 #include <sstream>
 #include <string>
@@ -19,9 +18,13 @@ namespace fs = std::filesystem;
 
 constexpr uint64_t kNoLimit = std::numeric_limits<uint64_t>::max();
 
-// "Key:   123 kB" in bytes; 0 where absent.
+// "Key:   123 kB" in bytes; 0 where absent. Without streams, since own_bytes() is asked before and
+// after each judged run: streams would double the time of its system calls.
 uint64_t kib_of(const std::string& text, const std::string& key) {
-  return std::strtoull(value_of(text, key, ':').c_str(), nullptr, 10) * 1024;
+  const std::string start = key + ':';
+  const size_t at = text.starts_with(start) ? 0 : text.find('\n' + start);
+  if (at == text.npos) return 0;
+  return std::strtoull(text.c_str() + text.find(':', at) + 1, nullptr, 10) * 1024;
 }
 
 struct Limit {
@@ -71,8 +74,7 @@ Limit group_limit(const fs::path& root) {
   return limit;
 }
 
-// "VmRSS:  123 kB" of this process, in bytes; 0 where absent. Asked before and after each judged
-// run, so without streams: they would double the time of the system calls.
+// A number of this process, in bytes; 0 where absent.
 uint64_t own_bytes(const char* key) {
   const int status = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
   if (status < 0) return 0;
@@ -81,9 +83,7 @@ uint64_t own_bytes(const char* key) {
   for (ssize_t size; (size = read(status, part, sizeof(part))) > 0;)
     text.append(part, size_t(size));
   close(status);
-  const size_t at = text.find(key);
-  return at == text.npos ? 0
-                         : std::strtoull(text.c_str() + at + std::strlen(key), nullptr, 10) * 1024;
+  return kib_of(text, key);
 }
 
 }  // namespace
@@ -93,12 +93,12 @@ PeakMemory::PeakMemory() {
   // 5: reset the high-water mark (proc(5))
   const bool is_reset = clear_refs >= 0 && write(clear_refs, "5", 1) == 1;
   if (clear_refs >= 0) close(clear_refs);
-  before_bytes_ = own_bytes("VmRSS:");
+  before_bytes_ = own_bytes("VmRSS");
   available_ = is_reset && before_bytes_ > 0;
 }
 
 uint64_t PeakMemory::growth_bytes() const {
-  const uint64_t peak = own_bytes("VmHWM:");
+  const uint64_t peak = own_bytes("VmHWM");
   return peak > before_bytes_ ? peak - before_bytes_ : 0;
 }
 
