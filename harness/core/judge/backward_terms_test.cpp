@@ -76,6 +76,8 @@ std::vector<TermCase> term_cases() {
         .d_o = near_one,
         .bias = [low](int64_t, int64_t j, double) { return j % 2 ? low : 0; }};
   };
+  const Made equal_queries{
+      .shape = {.seq_len_q = 400, .seq_len_kv = 60}, .q = repeated(100), .d_o = near_one};
   return {
       {T::kOutput,
        "output",
@@ -241,14 +243,14 @@ std::vector<TermCase> term_cases() {
        {.score = ATTEST_BF16},
        0,
        ATTEST_DV,
-       {.shape = {.seq_len_q = 400, .seq_len_kv = 60}, .q = repeated(100), .d_o = near_one}},
+       equal_queries},
       {T::kEqualPairs,
        "equal_pairs",
        "p as bf16 operand for 4 times 100 equal queries",
        {.product = ATTEST_BF16},
        0,
        ATTEST_DV,
-       {.shape = {.seq_len_q = 400, .seq_len_kv = 60}, .q = repeated(100), .d_o = near_one}},
+       equal_queries},
       {T::kEqualPairs,
        "equal_pairs_in_dq",
        "ds as bf16 operand of keys that share two rows of K and three of V",

@@ -36,9 +36,8 @@ Problem forward_problem(const Problem& problem);
 ///   this fill if it has a band, a mask, a bias or lengths, which may hide some. A bias has the
 ///   finite numbers of write_finite_biases(), but not beside ALiBi, rel_bias or shift_bias.
 /// - "top_k_levels", "top_k_close" and "top_k_wild" are the fills of softmax with top_k
-///   (fills/top_k.hpp). Here "top_k_wild" has NaN in V alone. A run uses "top_k_close" only if it
-///   is asked for: its keys at the edge may be swapped by rounding, and no bug is known that it
-///   alone finds.
+///   (fills/top_k.hpp). Here "top_k_wild" has NaN in V alone. A run uses "top_k_close" only if the
+///   user names it: rounding may swap its keys at the edge, and no known bug needs it.
 /// - "codebook" and "codebook_peaked": keys and queries repeat, as in softmax, and O has a closed
 ///   form. Where it would take long to compute O of other inputs, a problem has these two alone.
 ///

@@ -21,8 +21,8 @@ namespace attest::core::backward {
 
 using Params = attest_softmax_params;
 
-/// An order of rows in which equal rows follow one another, sorted by what belongs to them: the row
-/// of V to that of K, and the row of dO to that of Q.
+/// An order of rows of K in which equal rows follow one another. Equal rows are sorted by their
+/// rows of V. Rows of Q have such an order, too, sorted by dO.
 struct GroupedOrder {
   std::vector<int32_t> place;
   std::vector<bool> ends;      // by index: the group ends with this row

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "core/operations/fill_rows.hpp"
 #include "core/operations/softmax/problem/dequantised.hpp"
@@ -109,12 +110,18 @@ int binades_of_others(const Band& band, int64_t rows) {
 }
 
 void write_values(const Tensor& v, const Bands& bands, uint64_t seed) {
-  const int64_t rows = v.spec.dim[2];
+  const int64_t rows = v.spec.dim[2], channels = v.spec.dim[3];
+  std::vector<Band> bands_of(static_cast<size_t>(channels));
+  std::vector<int> fewer_of(bands_of.size());
+  for (size_t d = 0; rows > 0 && d < bands_of.size(); ++d) {
+    bands_of[d] = bands.of(int64_t(d), channels);
+    fewer_of[d] = binades_of_others(bands_of[d], rows);
+  }
   fill_rows(v, [&](int64_t r, std::span<float> values) {
     for (size_t d = 0; d < values.size(); ++d) {
       const uint64_t index = uint64_t(r) * values.size() + d;
-      const Band whole = bands.of(int64_t(d), int64_t(values.size()));
-      const int fewer = binades_of_others(whole, rows);
+      const Band whole = bands_of[d];
+      const int fewer = fewer_of[d];
       const int64_t every = fewer < 62 ? std::min(int64_t(1) << fewer, rows) : rows;
       const bool is_whole = (r + r / rows + int64_t(d)) % every == 0;
       const float size = number_in(is_whole ? whole : bands.lowered(whole, fewer), seed, 2 * index);
