@@ -433,7 +433,7 @@ typedef struct attest_stage {
 // How any operation may compute. Bits 0 .. 15 are shared by the operations; an operation's own
 // stand beside its stages.
 enum {
-  // Subnormal numbers become 0 where they are rounded to a stage's dtype.
+  // Subnormals become 0 when rounded to a stage's dtype. Linear attention has to keep them in sums.
   ATTEST_FLUSHES_SUBNORMALS = 1 << 0,
   // A second run may differ in its last bits (atomics, split sums).
   ATTEST_NONDETERMINISTIC = 1 << 1

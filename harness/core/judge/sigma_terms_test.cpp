@@ -28,6 +28,7 @@ enum class Bug {
   kLse,           // that of the lse alone
   kAddition,      // every output is that much too large
   kTinyAddition,  // of 2^-100
+  kLseAddition,   // every lse is that much too small
 };
 
 struct TermCase {
@@ -39,6 +40,7 @@ struct TermCase {
   Bug bug = Bug::kScale;
   EmulationStyle style;
   Fill fill = {};
+  double bug_at_most = 0;  // a bug of that size is two gates at least; 0: of any size
 };
 void PrintTo(const TermCase& c, std::ostream* out) { *out << c.name << ": " << c.honest; }
 
@@ -139,6 +141,16 @@ void swap_channels_of_second_half(const Case& c) {
     if (d % 2 == 0) even = x;
     return d % 2 == 0 ? x : even * 1.003;
   });
+}
+
+// Scores of each key are the same in all rows, but for 0.01.
+Case scored(Shape s, const std::function<double(int64_t key)>& score) {
+  Case c = dense(s);
+  edit(c, ATTEST_Q, [](int64_t, int64_t d, double x) { return d == 0 ? 1 : 0.1 * x; });
+  edit(c, ATTEST_K, [&](int64_t j, int64_t d, double x) {
+    return d == 0 ? score(j) * std::sqrt(double(s.head_dim)) : 0.1 * x;
+  });
+  return c;
 }
 
 SoftmaxArithmetic in(DType output,
@@ -427,6 +439,45 @@ std::vector<TermCase> terms_of_sums() {
       {T::kAbsorbed, "flushed_in_normaliser", "f16 sums of 16 p below 2^-14, in the normaliser",
        in(ATTEST_F32, {{kAccumulator, ATTEST_F16}}, ATTEST_FLUSHES_SUBNORMALS, 16),
        [] { return dominated({.keys = 4099, .lse = true}, 4098, 14); }, Bug::kLse},
+      {T::kAbsorbed,
+       "flushed_before_division",
+       "the same of p that are divided later: those of 2^-14.3 are lost, those of 2^-10 are not",
+       in(ATTEST_F32, {{kAccumulator, ATTEST_F16}}, ATTEST_FLUSHES_SUBNORMALS | kFirst, 16),
+       [] {
+         return scored({.keys = 16400, .rows = 4, .lse = true}, [](int64_t j) {
+           return j < 8192 ? -14.3 * M_LN2 : j < 16384 ? -10 * M_LN2 : 0;
+         });
+       },
+       Bug::kLse,
+       {},
+       {},
+       0.5},
+      {T::kSmallSums,
+       "flushed_beside_one",
+       "16,410 p of some 2^-19 become 0 in f16 sums beside one of 1",
+       in(ATTEST_F32, {{kAccumulator, ATTEST_F16}}, ATTEST_FLUSHES_SUBNORMALS, 16),
+       [] {
+         Case c = dominated({.keys = 16411, .rows = 4}, 16410, 13.2, 0.1);
+         edit(c, ATTEST_V,
+              [](int64_t j, int64_t, double x) { return (j == 16410 ? 0.3 : -1.2) + 0.01 * x; });
+         return c;
+       },
+       Bug::kAddition,
+       {},
+       {},
+       0.3},
+      {T::kAbsorbed,
+       "much_flushed",
+       "8,192 p of 2^-14.3, in the normaliser: 0.29 of it is lost",
+       in(ATTEST_F32, {{kAccumulator, ATTEST_F16}}, ATTEST_FLUSHES_SUBNORMALS, 16),
+       [] {
+         return scored({.keys = 8193, .rows = 4, .lse = true},
+                       [](int64_t j) { return j < 8192 ? -14.3 * M_LN2 : 0; });
+       },
+       Bug::kLseAddition,
+       {},
+       {},
+       3},
       {T::kStalled, "stalled",
        "one bf16 sum over 16,384 keys, values 3 in the first eighth, -3/7 in the rest",
        in(ATTEST_F32, {{kAccumulator, ATTEST_BF16}}),
@@ -681,7 +732,8 @@ void emulate_into(const Case& c, const TermCase& term, double bug_size) {
   emulate_softmax(
       problem, c.tensors, term.arithmetic, term.style, testing::all_rows(c.tensors[ATTEST_O]),
       testing::store_into(c.tensors, [&](int32_t role, double value) {
-        return role == ATTEST_O ? value / normaliser + addition : value + std::log(lse_normaliser);
+        if (role == ATTEST_O) return value / normaliser + addition;
+        return value + std::log(lse_normaliser) - (term.bug == Bug::kLseAddition ? bug_size : 0);
       }));
 }
 
@@ -695,6 +747,7 @@ TEST_P(SigmaTerms, IsNeededAndNoLargerThanNeeded) {
   const char* bug = term.bug == Bug::kScale          ? "softmax_scale off"
                     : term.bug == Bug::kAddition     ? "o off"
                     : term.bug == Bug::kTinyAddition ? "o off in units of 2^-100"
+                    : term.bug == Bug::kLseAddition  ? "lse off"
                                                      : "normaliser off";
   testing::put_on_trial(term, c, bug, [&](double size) { emulate_into(c, term, size); }, term.fill);
 }

@@ -25,7 +25,8 @@ void edit(const Inputs& inputs, int32_t role, const Edit& change) {
 
 /// Expects that the term's honest kernel passes on `inputs`, but not without the term, and that a
 /// bug of two gates fails, but not with eight times the term. `emulate(size)` leaves that kernel's
-/// outputs in the tensors, with a bug of that size. `fill`: what the inputs are to the golden.
+/// outputs in the tensors, with a bug of that size. `fill`: what the inputs are to the golden. If
+/// the case has `bug_at_most` above 0, the bug of two gates is no larger than that.
 /// Prints a row of the table in core/judge/README.md.
 template <class TermCase, class Inputs>
 void put_on_trial(const TermCase& term, const Inputs& inputs, const char* bug_words,
@@ -50,6 +51,11 @@ void put_on_trial(const TermCase& term, const Inputs& inputs, const char* bug_wo
     size *= 2 / bug;
   const double slack = ratio(8, size);
   EXPECT_GT(bug, 1) << "a bug passes";
+  if constexpr (requires { term.bug_at_most; }) {
+    if (term.bug_at_most > 0) {
+      EXPECT_LE(size, term.bug_at_most) << "smaller bugs pass: the term is too large";
+    }
+  }
   EXPECT_LE(slack, 1)
       << "eight times the term does not hide the bug: something else is what fails it";
   std::printf("| %s | %s | %.2f | %.3g | %s by %.2g: %.2f | %.2f |\n", term.name, term.honest,

@@ -34,6 +34,8 @@ struct SharedTerms {
   double flat_roundoff;  // of probabilities that all round alike, as a share of o
   double few_steps;      // of the small probabilities beside a large one, how many round alike
   double normaliser;     // LseSums::rounding
+  double top;            // ElementSums::top
+  double rest;           // ElementSums::rest
   double coherent;       // LseSums::coherent
   double mean_o2;        // over finite channels
   double moved;          // variance of all weights beside the sink, where all scores err alike
@@ -111,8 +113,10 @@ SharedTerms shared_terms(const RowScores& row, const RowSums& sums, const SigmaM
   // Scores are dealt out by chance, so two neighbours are equal as often as any two keys.
   const double repeated =
       std::max({model.least_repeated, sums.repeated / (keys * keys), sums.equal_neighbours / keys});
-  const double top = std::exp(row.top() - row.lse);  // of the sink too
-  terms.coherent = model.coherent_variance(terms.weights.small, flat ? 1 : repeated, top, row.keys);
+  terms.top = std::exp(row.top() - row.lse);  // of the sink too
+  terms.rest = model.rest(terms.weights.small, terms.top, row.keys);
+  terms.coherent =
+      model.coherent_variance(terms.weights.small, flat ? 1 : repeated, terms.top, row.keys);
   terms.mean_o2 = mean_square(sums.pv, dim_v);
   const double variance = error_of_scores(row, terms.weights, model);
   // Keys of few codes have nearly equal scores, whose errors are one; without a sink it cancels.
@@ -161,6 +165,8 @@ ElementSums element_sums(const RowScores& row, const RowSums& sums, const Shared
           .mean_o2 = terms.mean_o2,
           .coherent = terms.coherent,
           .stalled = terms.weights.small,
+          .rest = terms.rest,
+          .top = terms.top,
           .at_cap = sums.at_cap,
           .kappa = terms.kappa,
           .largest_v = sums.largest_v,
@@ -216,7 +222,7 @@ kernels::WeightModel weight_model(const SigmaModel& model, const RowScores& row)
           .q1 = qk.q1,
           .q2 = qk.q2,
           .a_share = model.theta / 3,
-          .small = model.unsummed_below(kappa, row.keys),
+          .small = model.unsummed_below(row.top(), row.lse, row.keys),
           .squares = model.squares()};
 }
 

@@ -15,6 +15,7 @@ constexpr double kUnit = 0x1p-24, kSmallestNormal = 0x1p-126;  // float32
 constexpr double kNearlyFlushed = 0.02, kUsualScore = 8;
 constexpr double kCoarse = 0x1p-5;     // roundoff of operands of 8 bits, at least
 constexpr double kNothing = 0x1p-100;  // p below it are nothing, whatever becomes of them
+constexpr double kMuchLost = 0.25;     // of a sum: sigma is not linear in more
 
 double factor(SigmaTerm term) { return ScopedTermFactor<SigmaTerm>::of(term); }
 
@@ -87,6 +88,7 @@ SigmaModel::SigmaModel(const SoftmaxArithmetic& arithmetic, DType storage, int64
       few_steps(factor(SigmaTerm::kFewSteps)),
       average(factor(SigmaTerm::kAverage)),
       swapped(factor(SigmaTerm::kSwapped)),
+      small_sums(factor(SigmaTerm::kSmallSums)),
       exp_error(factor(SigmaTerm::kExp) * arithmetic.exp_error),
       rescale(factor(SigmaTerm::kRescale) * arithmetic.exp_error),
       sums_rounded(arithmetic.has(ATTEST_SUMS_ROUNDED_P)),
@@ -186,7 +188,8 @@ double SigmaModel::coherent_variance(double lost_sum, double repeated, double to
       length < double(keys) ? parts * std::min(u_acc * length / 4, 1.0) * (1 - top) : 0;
   // Beside a large weight the sum can lose all that is added to it, but no more.
   const double block = blocks * std::min(u_acc * top * length / std::sqrt(3), 1 - top);
-  return block * block * repeated + absorbed * absorbed * lost_sum * lost_sum +
+  const double lost_of_rest = absorbed * lost_sum / rest(lost_sum, top, keys);
+  return block * block * repeated + lost_of_rest * lost_of_rest +
          std::max(step * step * std::pow(repeated, double(keys) / length), part * part * repeated);
 }
 
@@ -196,9 +199,13 @@ double SigmaModel::underflow_bound(double kappa, double largest, int64_t keys) c
   return underflow * kSmallestNormal * (double(keys) * kappa * (1 + largest) + 1);
 }
 
-double SigmaModel::stalled_square(double lost_sum) const {
-  constexpr double kStalls = 0.25;
-  return lost_sum > kStalls ? stalled : 0;
+double SigmaModel::stalled_square(double lost_sum, int64_t keys) const {
+  return std::min(lost_sum, u_acc * chain(keys)) > kMuchLost ? stalled : 0;
+}
+
+double SigmaModel::rest(double lost_sum, double top, int64_t keys) const {
+  const bool is_flushed = lost_sum > kMuchLost && u_acc * chain(keys) <= kMuchLost;
+  return is_flushed ? std::max(1 - lost_sum, top) : 1;
 }
 
 bool SigmaModel::has_common_addends() const { return u_s > kUnit; }
@@ -218,10 +225,15 @@ double SigmaModel::cap_variance(const ElementSums& sums) const {
 
 // Additions err by up to half the smallest subnormal however small the sum is, or by up to the
 // smallest normal number where subnormal sums become 0, and all products that are smaller vanish,
-// but no more than there is.
+// but no more than there is. A sum that becomes 0 is below one step, whatever was added to it, so
+// the key of the largest weight adds at most one step to what is lost; all others at most
+// themselves.
 double SigmaModel::small_variance(const ElementSums& sums, double most, int64_t keys) const {
-  const double step = eta_acc * sums.kappa, all = std::min(step * double(keys), most);
-  return step * step * double(keys) / 3 + all * all + eta_v * eta_v * sums.p2 / 3;
+  const double step = eta_acc * sums.kappa,
+               beside_one = step + small_sums * (1 - sums.top) * sums.largest_v,
+               all = std::min({step * double(keys), most, beside_one}) / sums.rest,
+               apart = std::min(step * std::sqrt(double(keys) / 3), beside_one);
+  return apart * apart + all * all + eta_v * eta_v * sums.p2 / 3;
 }
 
 double SigmaModel::element_sigma(const ElementSums& sums, int64_t keys) const {
@@ -251,7 +263,7 @@ double SigmaModel::element_sigma(const ElementSums& sums, int64_t keys) const {
       shared_variance(sums.shared_values, alone) + sums.coherent * sums.o * sums.o +
       weights_variance(sums.lse, sums.o, most) + small_variance(sums, most, keys) +
       resums * resums * sums.resummed * sums.o * sums.o + rescaled * rescaled +
-      stalled_square(sums.stalled) * sums.largest_v * sums.largest_v + cap_variance(sums);
+      stalled_square(sums.stalled, keys) * sums.largest_v * sums.largest_v + cap_variance(sums);
   return std::sqrt(variance);
 }
 
@@ -266,7 +278,7 @@ double SigmaModel::lse_sigma(const LseSums& sums, int64_t keys) const {
   const double exps = exp_error + rescale * (1 + sums.rescales);
   return std::sqrt(output * output + biased * biased + normaliser * normaliser * sums.rounding +
                    cut_sum * cut_sum + exps * exps + capped * capped + levels * levels +
-                   sums.score + stalled_square(sums.stalled) * 4 * kUsualScore * kUsualScore +
+                   sums.score + stalled_square(sums.stalled, keys) * 4 * kUsualScore * kUsualScore +
                    common_variance(sums.common) + together + sums.coherent +
                    u_acc * u_acc * chain(keys) / 3);
 }

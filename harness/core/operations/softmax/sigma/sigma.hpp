@@ -85,7 +85,9 @@ struct ElementSums {
   double resummed = 0;   // LseSums::rounding if SigmaModel::resums
   double mean_o2 = 0;    // mean of o^2 over the channels; 0: not known
   double coherent = 0;   // LseSums::coherent
-  double stalled = 0;    // sum of p below SigmaModel::absorbed_below
+  double stalled = 0;    // sum of p below SigmaModel::unsummed_below
+  double rest = 1;       // SigmaModel::rest
+  double top = 0;        // the largest p, that of the sink included
   double at_cap = 0;     // sum of p over keys of SigmaModel::is_at_cap
   double kappa = 1;      // SigmaModel::kappa
   double largest_v = 0;  // largest finite |v| that the row may see
@@ -152,7 +154,7 @@ struct SigmaModel {
   double few_scores = 0;  // of the lse: roundoff of scores, after take_few_scores; else 0
   // Factors of terms without their own roundoff. Always 1, except in tests.
   double grown, own_order, query, shared, reach, alike, absorbed, stalled, again, blocks, parts,
-      lost, underflow, common, few_steps, average, swapped;
+      lost, underflow, common, few_steps, average, swapped, small_sums;
   double exp_error;   // of exp, as declared
   double rescale;     // the error of an exp that a prefix of the keys shares
   bool sums_rounded;  // the normaliser sums the rounded probabilities
@@ -282,9 +284,10 @@ struct SigmaModel {
   }
   /// Probabilities below this are lost in the normaliser. It sums them before they are flushed,
   /// unless sums_rounded, but a sum may be flushed itself.
-  double unsummed_below(double kappa, int64_t keys) const {
-    return std::max(sums_rounded ? flushing(kappa, keys).kept : absorbed_below(keys),
-                    sums_from * (1 + flush_apart) * kappa);
+  /// Such a sum is of exp(s - max), even if what PV sums was divided first.
+  double unsummed_below(double max, double lse, int64_t keys) const {
+    return std::max(sums_rounded ? flushing(kappa(max, lse), keys).kept : absorbed_below(keys),
+                    sums_from * (1 + flush_apart) * std::exp(max - lse));
   }
   /// The variance of errors of the normaliser's sum that do not average out. It has three parts.
   /// Lost probabilities: `lost` is the sum of p below unsummed_below. Equal addends: they round the
@@ -299,8 +302,13 @@ struct SigmaModel {
   /// Sigma is linear in the share that a sum loses. A sum that has lost a quarter or more may have
   /// stopped growing, and the normaliser may have stopped before the products. Then the output is
   /// only known to have the size of the values, and the lse the size of the scores. Returns 0 or 1,
-  /// a factor of the squares of these sizes.
-  double stalled_square(double lost_sum) const;
+  /// a factor of the squares of these sizes. `lost_sum` is of p below unsummed_below. Of these, at
+  /// most u_acc * chain is absorbed. The rest is flushed, and does not stop a sum.
+  double stalled_square(double lost_sum, int64_t keys) const;
+  /// What is left of a normaliser of 1 that has lost a quarter or more in flushed sums; 1: it has
+  /// lost less, or its sum may have stopped. A flushed sum keeps the largest p, `top`. Divided by
+  /// what is left, all errors are that much larger.
+  double rest(double lost_sum, double top, int64_t keys) const;
 
   /// The variance of o from the error that all scores at the softcap share.
   double cap_variance(const ElementSums& sums) const;

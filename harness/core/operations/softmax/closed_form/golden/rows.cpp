@@ -254,7 +254,8 @@ void RowExpectation::compute(const GroupSums& sums, size_t h, double* o, double*
   *lse = keys > 0 ? top + std::log(total) : -kInfinity;
   *lse_sigma = keys > 0 ? weigh_codes(count, h, total, top, *lse, keys) : 0;
   if (keys == 0) {  // nothing is left of the row before
-    p2_ = lost_ = stalled_ = rounding_sum_ = repeated_ = sink_error_ = at_cap_ = 0;
+    p2_ = lost_ = stalled_ = top_ = rounding_sum_ = repeated_ = sink_error_ = at_cap_ = 0;
+    rest_ = 1;
     for (auto* weights : {&a2_, &e2_, &lone2_, &shared2_})
       std::fill(weights->begin(), weights->end(), 0.0);
   }
@@ -296,6 +297,8 @@ void RowExpectation::compute(const GroupSums& sums, size_t h, double* o, double*
                               .resummed = rounding_sum_,
                               .coherent = lost_ * lost_,
                               .stalled = stalled_,
+                              .rest = rest_,
+                              .top = top_,
                               .at_cap = at_cap_,
                               .kappa = kappa,
                               .largest_v = scores_.largest_value(),
@@ -330,7 +333,10 @@ double RowExpectation::weigh_codes(const double* count, size_t h, double total, 
   repeated_ = repeated_variance(p_, count_, model_.u_acc, model_.chain(keys),
                                 double(keys) + count_[codes_]);
   sums.score += repeated_;
-  lost_ = lost_mass(count, model_.normalised_first ? 1 : total);
+  top_ = *std::ranges::max_element(p_);
+  const double flushed = lost_mass(count, total, model_.normalised_first ? total : 1);
+  rest_ = model_.rest(flushed, top_, keys);
+  lost_ = model_.absorbed * flushed / rest_;
   stalled_ = 0;
   for (size_t g = 0; g < codes_; ++g)
     stalled_ += p_[g] < model_.absorbed_below(keys) ? count[g] * p_[g] : 0;
@@ -396,13 +402,16 @@ void RowExpectation::add_flushed(const GroupSums& sums, double total) {
     flushed_[e] = std::max(std::fabs(flushed_[e]), std::fabs(flushed_[e] + zone_[e]));
 }
 
-// What a normaliser lacks that sums rounded probabilities, or whose sums are flushed.
-double RowExpectation::lost_mass(const double* count, double total) const {
+// What a normaliser lacks that sums rounded probabilities, or whose sums are flushed. Before they
+// are divided by `total`, probabilities are exp(s - maximum); when they are rounded they are
+// already divided by `divided_by`.
+double RowExpectation::lost_mass(const double* count, double total, double divided_by) const {
   double mass = 0;
-  const double from = std::max(model_.sums_rounded ? model_.flush_below : 0, model_.sums_from);
+  const double from =
+      std::max(model_.sums_rounded ? model_.flush_below * divided_by : 0, model_.sums_from);
   for (size_t g = 0; g < codes_ && from > 0; ++g)
     if (p_[g] * total < from * (1 + model_.flush_apart)) mass += count[g] * p_[g];
-  return model_.absorbed * mass;
+  return mass;
 }
 
 // Marks have one key each. Those that weigh more than a code may all come after its keys. Returns

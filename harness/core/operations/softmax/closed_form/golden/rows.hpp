@@ -118,7 +118,7 @@ class RowExpectation {
   void share_errors(const double* count, size_t h, LseSums& sums);
   void add_sink(LseSums& sums);
   void add_flushed(const GroupSums& sums, double total);
-  double lost_mass(const double* count, double total) const;
+  double lost_mass(const double* count, double total, double divided_by) const;
   double count_later(const double* count);
   double prefix(const GroupSums& sums, size_t element) const;
   void find_unsure(size_t h);
@@ -136,6 +136,8 @@ class RowExpectation {
   double repeated_ = 0;        // repeated_variance of the row
   double lost_ = 0;            // sum of p that the normaliser loses
   double stalled_ = 0;         // ElementSums::stalled
+  double top_ = 0;             // ElementSums::top
+  double rest_ = 1;            // ElementSums::rest
   double at_cap_ = 0;          // ElementSums::at_cap
   double rounding_sum_ = 0;    // LseSums::rounding
   double p2_ = 0;              // sum p^2 over keys
