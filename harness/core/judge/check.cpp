@@ -120,6 +120,10 @@ class ChunkJudge {
     const bool once = !chunk_.shared || index == 0;  // rows with one expectation err alike
     for (int64_t e = 0; e < chunk_.width; ++e) {
       const double got = row_[size_t(e)];
+      if (sigma[e] == kInfinity) {
+        unsure_element(row, e, value[e], got, offset + e * stride);
+        continue;
+      }
       double ratio = std::fabs(got - value[e]) / sigma[e];
       if (!(ratio <= tally_.worst_ratio)) {  // rare: a new worst, or not a number
         ratio = error_in_sigmas(value[e], got, sigma[e], tensor_.spec.dtype);
@@ -141,6 +145,12 @@ class ChunkJudge {
         tally_.largest_sigma = std::max(tally_.largest_sigma, sigma[e]);
       }
     }
+  }
+
+  // An element of which rounding decides whether it is a number. Only poison is wrong there.
+  void unsure_element(int64_t row, int64_t element, double value, double got, int64_t offset) {
+    if (is_poison(tensor_, offset) && tally_.worst_ratio < kInfinity)
+      note_worst(kInfinity, row, element, value, got, kInfinity, offset);
   }
 
   // An element that little but its own rounding may change.

@@ -219,6 +219,40 @@ TEST_F(Check, SweepsFindPoisonAndWildValues) {
   y_[300] = kept;
 }
 
+// A golden with one element of which rounding decides whether it is a number.
+class UnsureGolden final : public Golden {
+ public:
+  void expect(const Arithmetic&, const Sink& sink) const override {
+    const std::vector<double> value(12, 1.0);
+    std::vector<double> sigma(12, 1e-3);
+    sigma[5] = INFINITY;
+    const int64_t row = 0;
+    sink({.role = kY,
+          .leading = 1,
+          .width = 12,
+          .rows = {&row, 1},
+          .value = value.data(),
+          .sigma = sigma.data()});
+  }
+  std::string method() const override { return "test"; }
+};
+
+TEST_F(Check, AcceptsAnythingWrittenWhereSigmaIsInfinite) {
+  const UnsureGolden golden;
+  std::fill_n(y_.begin(), kWidth, 1.0f);
+  for (const float either : {1.0f, -5.0f, INFINITY, NAN}) {
+    y_[5] = either;
+    const Judgement judgement = judge(problem_, golden, {}, tensors_);
+    EXPECT_EQ(judgement.outcome.verdict(), Verdict::kPass) << either;
+    EXPECT_EQ(judgement.max_ratio, 0) << either;
+  }
+  const uint64_t poison = poison_bits(ATTEST_F32);
+  std::memcpy(&y_[5], &poison, sizeof(float));
+  EXPECT_EQ(judge(problem_, golden, {}, tensors_).outcome.code, ReasonCode::kFailUnwritten);
+  y_[5] = 1, y_[6] = NAN;
+  EXPECT_EQ(judge(problem_, golden, {}, tensors_).outcome.code, ReasonCode::kFailNan);
+}
+
 // A golden that gives its rows from several threads at once, one of them with a wrong element.
 class ThreadedGolden final : public Golden {
  public:

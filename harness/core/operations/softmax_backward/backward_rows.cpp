@@ -216,7 +216,10 @@ Addend PairErrors::of_probability(const Pair& pair, const QueryErrors& query) co
 Addend PairErrors::swapped(const Addend& addend, const Pair& pair, double share) const {
   if (pair.share == 0) return addend;
   const double of_swap = squared(Term::kSwapped) * share * addend.weight * addend.weight;
-  if (!pair.counts && !std::isfinite(addend.weight)) return {};  // NaN is not for rounding to give
+  if (!std::isfinite(addend.weight)) {
+    if (factor(Term::kSwapped) == 0) return pair.counts ? addend : Addend{};
+    return {.weight = pair.counts ? addend.weight : 0, .is_unsure = true};
+  }
   if (!pair.counts)
     return {.alone = of_swap + squared(Term::kSwapped) *
                                    (addend.own + addend.alone + addend.shared * addend.shared +
@@ -265,20 +268,26 @@ Addend PairErrors::of_bias(const Pair& pair, const QueryErrors& query) const {
 
 GradientSum::GradientSum(int64_t width) : width_(size_t(width)) {
   for (auto* row : {&sum_, &variance_, &squares_, &reach_, &group_, &common_, &lost_, &one_way_,
-                    &alike_, &run_, &run_alone_})
+                    &alike_, &unsure_, &run_, &run_alone_})
     row->resize(width_);
 }
 
 void GradientSum::clear() {
   for (auto* row : {&sum_, &variance_, &squares_, &reach_, &group_, &common_, &lost_, &one_way_,
-                    &alike_, &run_, &run_alone_})
+                    &alike_, &unsure_, &run_, &run_alone_})
     std::fill(row->begin(), row->end(), 0.0);
   addends_ = 0;
-  has_lost_ = has_one_way_ = has_common_ = has_alike_ = false;
+  has_lost_ = has_one_way_ = has_common_ = has_alike_ = has_unsure_ = false;
 }
 
 void GradientSum::add(const Addend& addend, const double* row, bool is_alone, bool ends) {
   ++addends_;
+  if (addend.is_unsure) {
+    has_unsure_ = true;
+    for (size_t c = 0; c < width_; ++c) unsure_[c] += addend.weight * row[c];
+    if (ends) end_group();
+    return;
+  }
   const double equal = factor(Term::kEqual) * addend.shared,
                own = (is_alone ? addend.own : 0) + addend.alone + addend.shared * addend.shared;
   double *sum = sum_.data(), *variance = variance_.data(), *squares = squares_.data(),
@@ -355,10 +364,11 @@ void GradientSum::finish(const BackwardArithmetic& arithmetic, DType output, dou
     if (has_lost_) variance += lost_[c] * lost_[c];
     if (has_alike_) variance += alike_[c] * alike_[c];
     if (has_one_way_) variance += one_way_[c] * one_way_[c];
-    const double x = value[c] = scale * sum_[c];
+    const double x = scale * sum_[c];
+    value[c] = has_unsure_ ? scale * (sum_[c] + unsure_[c]) : x;
     variance = scale * scale * variance + (relative + kStep * kStep) * x * x +
                squared(Term::kOutput) * u_out * u_out / 3 * x * x + output_small * output_small;
-    sigma[c] = std::sqrt(variance);
+    sigma[c] = has_unsure_ && !std::isnan(x) ? kInfinity : std::sqrt(variance);
   }
 }
 

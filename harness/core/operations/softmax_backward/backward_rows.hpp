@@ -67,9 +67,11 @@ struct QueryErrors {
 /// for itself; `common`: the factor of an error that all pairs of the sum have in common;
 /// `alike`: what all pairs at the softcap, or with one bias, may err by alike;
 /// `lost`: the part of the weight that may become 0; `one_way`: a bound of an error that may have
-/// one sign in all pairs. All but `own` and `alone` are times the row.
+/// one sign in all pairs. All but `own` and `alone` are times the row. `is_unsure`: the weight is a
+/// NaN or an infinity, and rounding decides whether the pair counts.
 struct Addend {
   double weight = 0, shared = 0, own = 0, alone = 0, common = 0, lost = 0, one_way = 0, alike = 0;
+  bool is_unsure = false;
 };
 
 /// The variances that depend on the declared arithmetic.
@@ -126,7 +128,8 @@ class GradientSum {
   /// its errors; else `ends` tells whether the next row is not equal to this one.
   void add(const Addend& addend, const double* row, bool is_alone, bool ends);
   /// Writes value and sigma, [width] each. `common`: the variance of the error that all addends
-  /// share by Addend::common; `relative`: that of an error of the whole sum.
+  /// share by Addend::common; `relative`: that of an error of the whole sum. sigma is infinite
+  /// where the sum is a number without the pairs that are unsure.
   void finish(const BackwardArithmetic& arithmetic, DType output, double scale, double common,
               double relative, double* value, double* sigma);
   /// Adds the errors of the equal rows so far: the next row is another one.
@@ -137,9 +140,11 @@ class GradientSum {
 
   size_t width_;
   int64_t addends_ = 0;
-  bool has_lost_ = false, has_one_way_ = false, has_common_ = false, has_alike_ = false;
+  bool has_lost_ = false, has_one_way_ = false, has_common_ = false, has_alike_ = false,
+       has_unsure_ = false;
   // [width_] each
-  std::vector<double> sum_, variance_, squares_, reach_, group_, common_, lost_, one_way_, alike_;
+  std::vector<double> sum_, variance_, squares_, reach_, group_, common_, lost_, one_way_, alike_,
+      unsure_;
   // A run: the last addends, which are of equal rows and have one weight. Their deviations, and
   // their variances, are summed.
   double run_weight_ = 0;

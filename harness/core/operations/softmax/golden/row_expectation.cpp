@@ -240,7 +240,7 @@ void finish_row(const RowScores& row, const RowSums& sums, const SigmaModel& mod
       sigma[d] = std::hypot(sigma[d], model.any_average_of(sums.largest_v));
   if (terms.bent) lse_sigma = std::hypot(lse_sigma, 2 * model.softcap / SigmaModel::kGate);
   if (terms.score_error > 0) lse_sigma = std::hypot(lse_sigma, 2 * terms.score_error);
-  for (int64_t d = 0; sums.swapped && d < dim_v; ++d)
+  for (int64_t d = 0; sums.swapped && model.swapped > 0 && d < dim_v; ++d)
     sigma[d] = std::hypot(sigma[d], model.swapped * std::sqrt(sums.swapped[d]));
   lse_sigma = std::hypot(lse_sigma, model.swapped * sums.swapped_lse);
   if (results.reach)

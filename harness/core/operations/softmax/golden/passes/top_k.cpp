@@ -4,12 +4,14 @@
 #include <cmath>
 
 #include "core/operations/softmax/problem/geometry.hpp"
+#include "core/tensor/constants.hpp"
 
 namespace attest::core::passes {
 namespace {
 
 constexpr size_t kSpare = 256;  // candidates beyond 2 top_k that are kept before a selection
 constexpr int kIn = 0, kOut = 1, kTied = 2;  // sides: kTied + kIn, kTied + kOut
+constexpr int kNotNear = -1;
 // Where swaps may leave less of a row's weight, p no longer says what a key weighs after them.
 constexpr double kLeastRest = 0.5;
 
@@ -96,22 +98,29 @@ void TopKSwaps::find_edges(const TileScores& logits, const KeyBlock& block, cons
         rows_[row].edge_variance = variance(logits, r, key);
 }
 
+int TopKSwaps::near_side(const TileScores& logits, const KeyBlock& block, const Tile& tile,
+                         int64_t r, int64_t key) const {
+  const auto row = size_t(tile.first + r);
+  const TopKEdge& edge = scores_[row].edge;
+  const double logit = logits.scores.row(r)[key], distance = std::fabs(logit - edge.least);
+  if (!edge.cuts() || !std::isfinite(distance)) return kNotNear;
+  const double error = rows_[row].edge_variance + variance(logits, r, key);
+  if (distance * distance > SigmaModel::kGate * SigmaModel::kGate * error) return kNotNear;
+  return (edge.keeps(logit, block.place(key)) ? kIn : kOut) +
+         (ties_hold_ && distance == 0 ? kTied : 0);
+}
+
 void TopKSwaps::add(const TileScores& logits, const Values& values, const KeyBlock& block,
                     const Tile& tile) {
   for (int64_t r = 0; r < tile.count(); ++r) {
-    const auto row = size_t(tile.first + r);
-    const TopKEdge& edge = scores_[row].edge;
-    if (!edge.cuts()) continue;
-    const double* logit = logits.scores.row(r);
-    for (int64_t key = 0; key < block.count(); ++key) {
-      const double distance = std::fabs(logit[key] - edge.least);
-      if (!std::isfinite(distance)) continue;
-      const double error = rows_[row].edge_variance + variance(logits, r, key);
-      if (distance * distance <= SigmaModel::kGate * SigmaModel::kGate * error)
-        add_key(values, key, logit[key], int64_t(row),
-                (edge.keeps(logit[key], block.place(key)) ? kIn : kOut) +
-                    (ties_hold_ && distance == 0 ? kTied : 0));
-    }
+    const int64_t row = tile.first + r;
+    if (!scores_[size_t(row)].edge.cuts()) continue;
+    for (int64_t key = 0; key < block.count(); ++key)
+      if (const int side = near_side(logits, block, tile, r, key); side != kNotNear)
+        add_key(values, key, logits.scores.row(r)[key], row, side);
+    for (const Values::NonFinite& at : values.non_finite)
+      if (const int side = near_side(logits, block, tile, r, at.key); side != kNotNear)
+        p2v2_[size_t(side)].row(row)[at.channel] = kInfinity;
   }
 }
 
@@ -181,11 +190,19 @@ void TopKSwaps::write(int64_t row, RowSums& sums) {
       return std::max(0.0, p2v2_[size_t(at)].row(row)[d] - 2 * o * p2v_[size_t(at)].row(row)[d] +
                                o * o * side.p2);
     };
-    const double of_in = square(kIn, in), of_out = square(kOut, out);
-    swapped_[size_t(d)] =
-        any_average ? std::pow(model_->any_average_of(sums.largest_v), 2)
-                    : (share_in * of_in + share_out * of_out + one_sign * (of_in + of_out)) /
-                          std::pow(rest * rest_of_swaps, 2);
+    const auto may_be_no_number = [&](int at, double moving) {
+      return moving > 0 && std::isinf(p2v2_[size_t(at)].row(row)[d]);
+    };
+    double& swapped = swapped_[size_t(d)];
+    if (may_be_no_number(kIn, going) || may_be_no_number(kOut, coming)) {
+      swapped = kInfinity;
+    } else if (any_average) {
+      swapped = std::pow(model_->any_average_of(sums.largest_v), 2);
+    } else {
+      const double of_in = square(kIn, in), of_out = square(kOut, out);
+      swapped = (share_in * of_in + share_out * of_out + one_sign * (of_in + of_out)) /
+                std::pow(rest * rest_of_swaps, 2);
+    }
   }
   sums.swapped = swapped_.data();
   // Swaps go either way. Where rounding makes ties, all tied keys count, in every row.

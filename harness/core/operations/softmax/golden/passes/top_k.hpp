@@ -64,6 +64,9 @@ void hide_below(const TopKEdge& edge, const KeyBlock& block, double* logits);
 /// Coarse scores far from 0 may err by so much that a key comes whose p is far smaller than that of
 /// the one that goes. The normaliser shrinks by the difference. Where half of it or more may be
 /// lost, the row only has to be an average of values.
+///
+/// A near key that may change sides may have a NaN or an infinity in a channel. Then the channel is
+/// that in one kernel and a number in another, and its variance is infinite.
 class TopKSwaps {
  public:
   TopKSwaps(const attest_softmax_params& params, const BlockShape& shape);
@@ -96,6 +99,9 @@ class TopKSwaps {
   /// Takes the keys with the logit of the edge for near ones, if there are others.
   void add_ties(int64_t row);
   double variance(const TileScores& logits, int64_t r, int64_t key) const;
+  /// The index in Row::sides of a key of a tile's row; -1: it is not near.
+  int near_side(const TileScores& logits, const KeyBlock& block, const Tile& tile, int64_t r,
+                int64_t key) const;
   void add_key(const Values& values, int64_t key, double logit, int64_t row, int side);
 
   const int64_t top_k_, head_dim_v_;
@@ -103,9 +109,11 @@ class TopKSwaps {
   std::span<const RowScores> scores_;
   const SigmaModel* model_ = nullptr;
   bool ties_hold_ = false;
-  std::vector<Row> rows_;           // [kTaskRows]
-  std::vector<Matrix> p2v_, p2v2_;  // by side, [kTaskRows, value_stride] each: sum p^2 v, p^2 v^2
-  std::vector<double> swapped_;     // [head_dim_v]
+  std::vector<Row> rows_;  // [kTaskRows]
+  // By side, [kTaskRows, value_stride] each: sum p^2 v, and sum p^2 v^2, which is infinite where a
+  // v is no number
+  std::vector<Matrix> p2v_, p2v2_;
+  std::vector<double> swapped_;  // [head_dim_v]
 };
 
 }  // namespace attest::core::passes
