@@ -28,7 +28,7 @@ enum class Reuse {
 /// A file in memory that is mapped readable and writable in this process. New pages cost some
 /// twenty times as much as writing over old ones, so this process keeps the memory of owners that
 /// are gone: a sixteenth of the machine's memory, 512 MiB at most, unless keep_at_most is called.
-/// It keeps at most as many pieces as a quarter of the files that it may open.
+/// It keeps at most 256 pieces, and at most as many as a quarter of the files that it may open.
 class SharedMemory {
  public:
   /// At least `bytes` of memory. `access`: of the workers, ATTEST_READ or ATTEST_WRITE. Memory of
