@@ -214,6 +214,20 @@ class BackwardKernel {
     return {kept(capped + term, dtype), 1 - tanh * tanh};
   }
 
+  /// pair_term() before it is rounded: -100 and a bias do not fit in a float32 together.
+  double exact_term(int64_t b, int64_t h, int64_t i, int64_t j) const {
+    if (a_.pair_term(b, h, i, j) == kHidden) return double(kHidden);
+    double term = a_.bias ? double(a_.bias(b, h, a_.token(i), a_.token(j))) : 0;
+    if (a_.rel_bias) {
+      const auto at = a_.grid.relative(i, j);
+      term += double(a_.rel_bias(h, at.first, at.second));
+    }
+    if (a_.alibi_slopes)
+      term -= double(a_.alibi_slopes(b, h)) * double(std::abs(a_.diagonal(b, i) - j));
+    if (a_.grid && a_.grid.rolled_together(i, j)) term += double(a_.p.shift_bias);
+    return term;
+  }
+
   /// What all pairs of one query have in common.
   struct Known {
     double lse;
@@ -233,8 +247,8 @@ class BackwardKernel {
     if (given == static_cast<double>(kHidden)) return {given, 0};
     double total = 0, sum = 0;
     for (int64_t j = keys.begin; j < keys.end; ++j) {
-      const float term = a_.pair_term(b, h, i, j);
-      if (term == kHidden) continue;
+      const double term = exact_term(b, h, i, j);
+      if (term == double(kHidden)) continue;
       double score = 0, gradient = 0;
       for (int64_t d = 0; d < p.head_dim; ++d)
         score += static_cast<double>(x_.q[d]) * static_cast<double>(x_.k[j * p.head_dim + d]);
@@ -244,7 +258,7 @@ class BackwardKernel {
       gradient *= double(x_.of_v[j]);
       const auto cap = static_cast<double>(p.softcap);
       if (cap > 0) score = cap * std::tanh(score / cap);
-      const double weight = std::exp(score + static_cast<double>(term) - given);
+      const double weight = std::exp(score + term - given);
       total += weight, sum += weight * gradient;
     }
     total += std::exp(static_cast<double>(a_.sink(h)) - given);

@@ -297,6 +297,28 @@ std::vector<std::string> escapes(const std::vector<MatrixRow>& rows) {
   return found;
 }
 
+namespace {
+
+// The name of a fill without the number of its round.
+std::string fill_of(const std::string& check) {
+  const size_t last = check.find_last_not_of("0123456789");
+  return last + 1 < check.size() && check[last] == '_' ? check.substr(0, last) : check;
+}
+
+// Beside a fill stands what its first round said.
+void join_rounds(MatrixRow& row) {
+  std::vector<std::string> checks, by;
+  for (size_t n = 0; n < row.checks.size(); ++n) {
+    std::string fill = fill_of(row.checks[n]);
+    if (std::ranges::find(checks, fill) != checks.end()) continue;
+    checks.push_back(std::move(fill));
+    if (n < row.by.size()) by.push_back(row.by[n]);
+  }
+  row.checks = std::move(checks), row.by = std::move(by);
+}
+
+}  // namespace
+
 MatrixRows read_rows(const std::string& path) {
   MatrixRows read;
   std::ifstream file(path);
@@ -309,7 +331,7 @@ MatrixRows read_rows(const std::string& path) {
     else if (parsed.contains(kMadeBy))
       maker = parsed.at(kMadeBy);
     else
-      read.rows.push_back(row_of_line(line)), ++read.made_by[maker];
+      join_rounds(read.rows.emplace_back(row_of_line(line))), ++read.made_by[maker];
   }
   return read;
 }

@@ -50,7 +50,8 @@ struct MatrixRows {
 };
 constexpr const char *kMadeBy = "made_by",
                      *kSeconds = "seconds";  // lines of the file that are no rows
-/// A file that is not there has none. Throws core::Error.
+/// A file that is not there has none. Further rounds of a fill, such as rising_2, count as that
+/// fill. Throws core::Error.
 MatrixRows read_rows(const std::string& path);
 
 /// The whole report in Markdown.

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "testing/mutants/trial.hpp"
 
 namespace attest::testing {
@@ -129,6 +131,16 @@ TEST(Matrix, RowsSurviveBeingWritten) {
   EXPECT_EQ(to_line(read), to_line(wanted));
   EXPECT_EQ(read.key(), wanted.key());
   EXPECT_EQ(read.all_checks, false);
+}
+
+TEST(Matrix, RoundsCountAsTheirFill) {
+  const std::string path = ::testing::TempDir() + "/rounds.jsonl";
+  MatrixRow made = row("a", "caught", {"random", "rising_2", "rising_10", "rising"});
+  made.by = {"o", "lse", "o", "o"};
+  std::ofstream(path) << to_line(made) << '\n';
+  const MatrixRow read = read_rows(path).rows.at(0);
+  EXPECT_EQ(read.checks, (std::vector<std::string>{"random", "rising"}));
+  EXPECT_EQ(read.by, (std::vector<std::string>{"o", "lse"}));
 }
 
 // The published rows: a check that alone sees nothing is either named here as diagnostic, or not
