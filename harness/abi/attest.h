@@ -248,7 +248,7 @@ enum {
 // query sees dk = dv = 0, a hidden pair adds 0 to dbias. So has a row that belongs to no position:
 // one beyond a length of SEQ_LENS. Packed rows all belong to a sequence; if it has no keys, or no
 // queries, their gradients are 0. Nothing hidden leaks, not even NaN. Not judged: paged problems
-// (generation has no gradients), top_k with NaN logits or 8 bits, f64, DBIAS that all keys share.
+// (generation has no gradients), top_k with NaN logits, f64, DBIAS that all keys share.
 enum {
   ATTEST_DREL_BIAS = ATTEST_OWN,  // as REL_BIAS, written by ATTEST_SOFTMAX_BACKWARD
   ATTEST_DSINKS                   // as SINKS, f32, likewise

@@ -634,9 +634,6 @@ TEST_F(Cli, SaysInOneLineWhatIsWrong) {
       {"repro 'softmax dtype=f8e4m3 seq_len_q=8 head_dim=8'", 64,
        "f8e4m3 is not judged here; must be f32, f16, bf16 or f64, that of the outputs; 8 bits are "
        "those of single tensors: dtype=f16 q=f8e4m3 k=f8e4m3 v=f8e4m3"},
-      {"repro 'softmax_backward dtype=f16 seq_len_q=8 head_dim=8 q=f8e4m3 k=f8e4m3 v=f8e4m3 "
-       "top_k=3'",
-       64, "top_k: softmax_backward with it is not judged yet in 8 bits"},
       {"repro 'softmax_backward seq_len_q=8 head_dim=8 descale_block_q=3'", 64,
        "descale_block_q: without q_descale there are no factors"},
       {"run small.json --case 'nothing*'", 64, "matches none of: small/a/self, small/b/causal"},

@@ -479,8 +479,7 @@ Problem random_problem(uint64_t seed, uint64_t index, const ProblemLimits& limit
     Draw of_top_k(random_bits(seed, kBackwardTopKStream), index);
     if (of_top_k.chance(limits.top_k_percent)) set_top_k(problem, of_top_k);
     Draw of_f8(random_bits(seed, kBackwardF8Stream), index);
-    if (problem.as<SoftmaxParams>().top_k == 0 && of_f8.chance(limits.f8_percent))
-      set_f8(problem, of_f8);
+    if (of_f8.chance(limits.f8_percent)) set_f8(problem, of_f8);
     return problem;
   }
   Draw draw(seed, index);

@@ -111,6 +111,7 @@ enum class Bug {
   kOtherFormat,
   kSubnormalsLost,
   kStoredScoresCut,
+  kTopKByStored,
   kCount
 };
 
@@ -220,6 +221,7 @@ constexpr Description kDescriptions[] = {
     {"backward_f8_other_format", "codes are read as those of the other format"},
     {"backward_f8_subnormals_lost", "subnormal codes are read as 0"},
     {"backward_f8_stored_scores_cut", "products of what is stored are cut to -65,504 .. 65,504"},
+    {"backward_f8_top_k_by_stored", "products of what Q and K store say which keys count"},
 };
 constexpr size_t kBugs = sizeof kDescriptions / sizeof *kDescriptions;
 static_assert(kBugs == static_cast<size_t>(Bug::kCount));
@@ -510,7 +512,9 @@ class Gradients {
     std::vector<float> logits(static_cast<size_t>(a_.key_rows(b)), kHidden), visible;
     const auto [begin, end] = a_.keys(b, i);
     for (int64_t j = begin; j < end; ++j) {
-      const float dot = dot_of(b, h, kv_head, i, j);
+      float dot = dot_of(b, h, kv_head, i, j);
+      if (!is(Bug::kTopKByStored))
+        dot *= q_factor(b, h, i) * key_factor(a_.k_descale, b, h, kv_head, j);
       logits[static_cast<size_t>(j)] =
           is(Bug::kTopKBeforeTerms) ? a_.p.softmax_scale * dot : logit_of(dot, b, h, i, j);
     }

@@ -116,10 +116,6 @@ class SoftmaxBackwardOperation final : public Operation {
           "page_size: gradients of paged K and V are not judged, since pages hold the keys of "
           "generation, which computes no gradients; leave page_size and page_table out");
     softmax_operation().check(problem);
-    if (p.top_k > 0 && has_f8(problem))
-      throw Error(
-          "top_k: softmax_backward with it is not judged yet in 8 bits; leave it out, or give q, k "
-          "and v f32, f16 or bf16");
     check_bias_gradient(problem);
     check_shared_gradients(problem);
     for (const Role& role : roles())
