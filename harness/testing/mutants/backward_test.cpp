@@ -109,7 +109,9 @@ struct Related {
   std::vector<std::string> fills;  // that do not find it
   const char* features = "";
 };
-const std::vector<std::string> kOrdinary = {"random", "codebook", "codebook_peaked"};
+const std::vector<std::string> kOrdinary = {"random", "codebook", "codebook_peaked"},
+                               kWithCancelling = {"random", "codebook", "codebook_peaked",
+                                                  "cancelling"};
 const Related kRelated[] = {
     {"backward_delta_off", "row-sum", kOrdinary},
     {"backward_delta_off", "row-sum", {"random", "late"}, kWithoutKeyFactors},
@@ -117,15 +119,9 @@ const Related kRelated[] = {
     {"backward_values_cut", "value-scale", kOrdinary},
     {"backward_values_cut", "value-scale", {"random", "late", "sized"}, kWithoutKeyFactors},
     {"backward_values_cut", "value-scale", {"random", "late"}, kWithoutFactors},
-    {"backward_gradient_cut",
-     "value-scale",
-     {"random", "codebook", "codebook_peaked", "cancelling"}},
-    {"backward_third_sequence",
-     "batch-repetition",
-     {"random", "codebook", "codebook_peaked", "cancelling"}},
-    {"backward_fourth_head",
-     "head-repetition",
-     {"random", "codebook", "codebook_peaked", "cancelling"}}};
+    {"backward_gradient_cut", "value-scale", kWithCancelling},
+    {"backward_third_sequence", "batch-repetition", kWithCancelling},
+    {"backward_fourth_head", "head-repetition", kWithCancelling}};
 
 /// Global tokens, patches and an order need as many queries as keys; a grid has a number of its
 /// own.
