@@ -188,11 +188,18 @@ std::string print_tried(const std::vector<MatrixRow>& rows) {
 // that do not. A flood is a note, sealed files do not shrink, and a hang in a later run takes more
 // runs than are made here (hostile_test has all three).
 bool is_right(const std::string& name) {
-  static const std::set<std::string> twins = {
-      "cheat_all_inputs", "naive_minimal",  "newer_header",    "older_header",
-      "plugin_c",         "hostile_floods", "hostile_shrinks", "hostile_hangs_later"};
+  static const std::set<std::string> twins = {"naive_minimal", "newer_header",   "older_header",
+                                              "plugin_c",      "hostile_floods", "hostile_shrinks",
+                                              "hostile_notes"};
   return is_healthy(name) || name.starts_with("honest") || name.starts_with("twin_") ||
          twins.contains(name);
+}
+
+// Its first runs are right, and how many more a trial has depends on the machine.
+bool misbehaves_late(const std::string& name) {
+  static const std::set<std::string> late = {"cheat_all_inputs", "cheat_hiccup", "cheat_mortal",
+                                             "hostile_hangs_later"};
+  return late.contains(name);
 }
 
 std::string print_others(const std::vector<MatrixRow>& rows) {
@@ -282,6 +289,7 @@ std::vector<std::string> escapes(const std::vector<MatrixRow>& rows) {
   std::map<std::string, bool> others;  // whether anything caught it
   for (const MatrixRow& row : rows) {
     if (!is_mutant(row)) {
+      if (misbehaves_late(row.mutant)) continue;
       if (!is_right(row.mutant))
         others[row.mutant] |= row.outcome == "caught";
       else if (row.outcome == "caught")

@@ -88,6 +88,11 @@ TEST(Matrix, TellsWhatShouldHaveBeenCaught) {
   EXPECT_EQ(escapes(rows),
             (std::vector<std::string>{"mutant_dropped_key plain f16 197", "hostile_forks"}));
   // Whoever fails what is right is at fault.
+  MatrixRow late = liar;
+  late.mutant = "cheat_mortal";
+  EXPECT_TRUE(escapes({late}).empty());
+  late.outcome = "caught";
+  EXPECT_TRUE(escapes({late}).empty());
   twin.outcome = "caught";
   EXPECT_EQ(escapes({twin}), std::vector<std::string>{"trespasser_none plain f16 61"});
 }
@@ -146,14 +151,21 @@ TEST(Matrix, RoundsCountAsTheirFill) {
 // The published rows: a check that alone sees nothing is either named here as diagnostic, or not
 // worth a run.
 TEST(Matrix, EveryPublishedCheckIsWorthItsTime) {
-  // What these alone see is planted elsewhere: closed_form/fills_test (closed forms), honesty_test
-  // (cancelling), relations_test, state_test (what repetition is based on).
-  const std::set<std::string> diagnostic = {"cancelling",
+  // What these alone see is planted elsewhere: closed_form/fills_test (closed forms),
+  // relations_test, state_test (what repetition is based on), plugins without mutants for
+  // deformable attention (alone). Relations that permute or repeat show bugs that plan-reuse and
+  // changed-tensor see by their goldens, too, but not the cheats that only a second run of one
+  // problem shows.
+  const std::set<std::string> diagnostic = {"alone",
                                             "codebook",
                                             "codebook_peaked",
                                             "relation base",
                                             "relation batch-repetition",
-                                            "relation hidden-values"};
+                                            "relation head-repetition",
+                                            "relation hidden-values",
+                                            "relation key-permutation",
+                                            "relation query-permutation",
+                                            "relation repetition"};
   const std::vector<MatrixRow> rows =
       read_rows(ATTEST_SOURCE_DIR "/reports/published/mutants.jsonl").rows;
   const auto worth = worth_of_checks(rows);
