@@ -58,14 +58,21 @@ PageBuffer buffer_of(size_t bytes, const std::vector<int>& cpus, FlushFile file)
   return file_bytes(file) >= bytes ? PageBuffer(file) : PageBuffer(bytes, cpus);
 }
 
-void walk(const std::byte* from, size_t bytes) {
-  unsigned sum = 0;
-  for (size_t at = 0; at < bytes; at += 64)
-    sum += unsigned(*reinterpret_cast<const volatile unsigned char*>(from + at));
-  [[maybe_unused]] const volatile unsigned kept = sum;
-}
+// A prefetcher follows so many streams of reads at once, and one stream to the end of a page. Of 1,
+// 2, 4, 8, 16 and 32 streams, 8 took the least time on Zen 2, half as long as one.
+constexpr size_t kStreams = 8;
 
 }  // namespace
+
+void read_lines(const std::byte* from, size_t bytes) {
+  constexpr size_t kLine = 64;
+  const size_t part = (bytes + kStreams * kLine - 1) / (kStreams * kLine) * kLine;
+  unsigned sum = 0;
+  for (size_t at = 0; at < part; at += kLine)
+    for (size_t line = at; line < bytes; line += part)
+      sum += unsigned(*reinterpret_cast<const volatile unsigned char*>(from + line));
+  [[maybe_unused]] const volatile unsigned kept = sum;
+}
 
 uint64_t parse_size(const std::string& text) {
   uint64_t value = 0;
@@ -134,7 +141,7 @@ CacheFlusher::CacheFlusher(uint64_t cache_bytes, FlushFile file)
 void CacheFlusher::flush() {
   // An idle OpenMP pool of the implementation's is left alone.
   const size_t share = share_of(buffer_.size(), cpus_.size());
-  on_every_cpu(cpus_, [&](size_t i) { walk(buffer_.data() + i * share, share); });
+  on_every_cpu(cpus_, [&](size_t i) { read_lines(buffer_.data() + i * share, share); });
 }
 
 FlushFile make_flush_file() {

@@ -59,6 +59,9 @@ class PageBuffer {
   size_t bytes_;
 };
 
+/// Reads every cache line of these bytes, in eight streams by turns.
+void read_lines(const std::byte* from, size_t bytes);
+
 /// Empties the caches, so that the next run reads from memory. Every CPU that this process may use
 /// reads a share of a buffer that is twice as large as the caches; each core must do so, because of
 /// its private caches. The walk only reads: dirty lines would have to be written back during the

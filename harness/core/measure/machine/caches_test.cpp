@@ -50,6 +50,23 @@ TEST(Caches, SharedOnesCountOnce) {
   EXPECT_EQ(caches[1].cpus, (std::vector<int>{2, 3}));
 }
 
+// Reading maps a page. The streams of 4 pages and a few lines are not equally long.
+TEST(Caches, ReadingLinesReadsThemAll) {
+  const auto page = size_t(sysconf(_SC_PAGESIZE));
+  for (const size_t bytes : {size_t{64}, 4 * page, 4 * page + 64, 16 * page + 192}) {
+    const size_t pages = (bytes + page - 1) / page;
+    void* const memory =
+        mmap(nullptr, pages * page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    ASSERT_NE(memory, MAP_FAILED);
+    madvise(memory, pages * page, MADV_NOHUGEPAGE);
+    read_lines(static_cast<const std::byte*>(memory), bytes);
+    std::vector<unsigned char> is_there(pages);
+    ASSERT_EQ(mincore(memory, pages * page, is_there.data()), 0);
+    for (size_t i = 0; i < pages; ++i) EXPECT_TRUE(is_there[i] & 1) << i << " of " << bytes;
+    munmap(memory, pages * page);
+  }
+}
+
 void expect_cold_after_flush(FlushFile file) {
   const std::vector<uint64_t> chain = make_chain();
   std::vector<double> warm, cold;
