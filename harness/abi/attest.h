@@ -245,10 +245,10 @@ enum {
 //
 // c is 1, or 1 - tanh(softmax_scale q.k / softcap)^2. The sums run over the pairs that are seen; dk
 // and dv sum over all query heads of a key head. A query that sees no key has dq = 0, a key that no
-// query sees dk = dv = 0, a hidden pair adds 0 to dbias. So has a row that belongs to no position:
-// one beyond a length of SEQ_LENS. Packed rows all belong to a sequence; if it has no keys, or no
-// queries, their gradients are 0. Nothing hidden leaks, not even NaN. Not judged: paged problems
-// (generation has no gradients), top_k with NaN logits, f64, DBIAS that all keys share.
+// query sees dk = dv = 0, a hidden pair adds 0 to dbias. A row beyond a length of SEQ_LENS, which
+// belongs to no position, has gradients of 0. Packed rows all belong to a sequence; if it has no
+// keys, or no queries, their gradients are 0. Nothing hidden leaks, not even NaN. Not judged: paged
+// problems (generation has no gradients), top_k with NaN logits, f64, DBIAS that all keys share.
 enum {
   ATTEST_DREL_BIAS = ATTEST_OWN,  // as REL_BIAS, written by ATTEST_SOFTMAX_BACKWARD
   ATTEST_DSINKS                   // as SINKS, f32, likewise
@@ -326,8 +326,8 @@ enum {
 #define ATTEST_P_TRUNCATED ATTEST_OWN_WAY(1)
 // The normaliser sums the rounded p.
 #define ATTEST_SUMS_ROUNDED_P ATTEST_OWN_WAY(2)
-// p, or the factor that merges parts of the keys, is exp(x - lse) with lse rounded to f32, and
-// nothing divides by the sum of that: split keys merged by their lse, softmax in two passes.
+// p, or the factor that merges parts of the keys, is exp(x - lse) with lse rounded to f32, and the
+// result is not divided by its sum: split keys merged by their lse, softmax in two passes.
 #define ATTEST_WEIGHS_BY_LSE ATTEST_OWN_WAY(3)
 
 // ATTEST_LINEAR: o = phi(q) (sum phi(k)^T v) / (phi(q) sum phi(k) + eps), with phi = elu + 1.
@@ -422,8 +422,8 @@ typedef struct attest_problem {
 // what the implementation does in the stage of that number. Entries of stages that the operation
 // does not have stay 0.
 typedef struct attest_stage {
-  // What the stage's numbers are rounded to, or kept in; 0: f32. How tensors are stored does not
-  // count, but a QK in the 8 bits of Q and K multiplies what they store, and factors come after it.
+  // What the stage's numbers are rounded to, or kept in; 0: f32. Dtypes of tensors do not count. A
+  // QK in the 8 bits of Q and K multiplies the stored numbers; factors are applied to the product.
   int32_t dtype;
   // The largest relative error of the stage's function (exp) where it is coarser than the dtype;
   // else 0. Stages without a function have none. An implementation that declares less than 0 or

@@ -96,15 +96,15 @@ struct Choice {
 };
 
 /// The answer for a case, or with `tokens` for a family at that size. Of several records of an
-/// implementation, with the same case and threads, the last one counts that was not skipped; where
-/// that passes, the last one that is wrong and of the same library. Of several cases of the size
-/// that is asked about, the most serious decides. Between two measured sizes both decide; where
-/// they disagree, the records cannot tell, nor if all judged sizes are multiples of a power of two
-/// that the asked size is no multiple of. Above the largest measured size an implementation is
-/// rejected if it is at the largest, and is otherwise undecided. Below the smallest it is rejected
-/// if it is unsupported there for a reason that does not depend on tokens: of its table or its
-/// kernels, or the same at two sizes or more. Sizes that were skipped count as not measured, unless
-/// what is estimated or declared of them rejects.
+/// implementation, with the same case and threads, the last one that was not skipped counts. If it
+/// passes, but an earlier record of the same library is wrong, the last wrong one counts. Of
+/// several cases of the size that is asked about, the most serious decides. Between two measured
+/// sizes both have to agree; otherwise the answer is unknown. It is also unknown if all judged
+/// sizes are multiples of a power of two, and the asked size is not. Above the largest measured
+/// size an implementation is rejected if it is at the largest, and is otherwise undecided. Below
+/// the smallest it is rejected if it is unsupported there for a reason that does not depend on
+/// tokens: of its table or its kernels, or the same at two sizes or more. Sizes that were skipped
+/// count as not measured, unless what is estimated or declared of them rejects.
 Choice choose(const ProblemRecords& problem, std::optional<int64_t> tokens,
               const ChoiceLimits& limits);
 

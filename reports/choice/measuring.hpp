@@ -1,5 +1,5 @@
-// The commands that measure what the records do not tell. They write records that `attest choose`
-// reads beside those there are, which those of `attest repro` are not for.
+// The commands that measure what the records do not tell. `attest choose` reads their records
+// beside those there are. It does not take the records of `attest repro`.
 #pragma once
 #include <string>
 

@@ -72,7 +72,7 @@ class DeviceTimer {
 
   virtual ~DeviceTimer() = default;
   /// Calls `enqueue` `times` times and returns the time of one run. Cold: a walk over twice the
-  /// last- level cache comes before each run.
+  /// last-level cache comes before each run.
   virtual DeviceSample sample(const std::function<void()>& enqueue, int64_t times, bool cold) = 0;
   /// Whether `enqueue` waited for the device. Implementations should not wait; the samples then
   /// include the host's time.

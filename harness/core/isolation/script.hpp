@@ -1,10 +1,10 @@
 // A script: plans of one implementation, created, run and destroyed in a given order in one
 // process.
 //
-// One plan that runs many times, and several plans alive at once, are both scripts. Tensors that a
-// run gets are *shown* at a place: two runs at one place have the same addresses, whatever sets of
-// tensors they get, and one workspace, which the second finds as the first has left it: that of the
-// place's first set of outputs.
+// One plan that runs many times, and several plans alive at once, are both scripts. Each run names
+// a *place*. Runs at one place get the same addresses, whatever sets of tensors they have, and the
+// same workspace, which keeps its contents between them. It is the one of the place's first set of
+// outputs.
 #pragma once
 #include <cstdint>
 #include <vector>

@@ -137,8 +137,8 @@ constexpr Reason kReasons[] = {
     {ReasonCode::kFailDescriptors, "fail:descriptors", "one more open file after each run"},
     {ReasonCode::kFailChildren, "fail:children", "run left processes behind; they were ended"},
     {ReasonCode::kFailStaleOutput, "fail:stale-output",
-     "a timed run, checked at random, left or returned what does not belong to its inputs: cached, "
-     "or not done"},
+     "outputs of a timed run, checked at random, do not belong to its inputs: they were cached, or "
+     "the work was not done"},
     {ReasonCode::kFailLateOutput, "fail:late-output", "outputs changed after run had returned"},
     {ReasonCode::kSuspectZeros, "suspect:zeros",
      "mostly zero where the golden is not; never passes"},

@@ -12,9 +12,9 @@
 
 namespace attest::core {
 
-/// The multiply-adds of the plain units and of the tensor cores, and reads from memory; what the L2
-/// can hold is read at any rate. Nothing if neither is known: the architecture is not in the table,
-/// and the device does not say how fast its memory is.
+/// The multiply-adds of the plain units and of the tensor cores, and reads from memory. What fits
+/// into the L2 has no limit. Nothing if neither is known: the architecture is not in the table, and
+/// the device does not say how fast its memory is.
 std::optional<Probe> device_limits(const DeviceFacts& facts);
 
 }  // namespace attest::core

@@ -1,6 +1,6 @@
 // The fill "wild" of problems with few queries, such as decoding: every query head has one thing
-// that is NaN or infinite, and the last head has the values. What there is no head for is in
-// further rounds, "wild_2", "wild_3" and so on.
+// that is NaN or infinite, and the last head has the values. If there are too few heads, the rest
+// is in further rounds, "wild_2", "wild_3" and so on.
 #pragma once
 #include <cstdint>
 
