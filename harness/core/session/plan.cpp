@@ -13,6 +13,7 @@
 #include "core/problem/spec.hpp"
 #include "core/tensor/error.hpp"
 #include "core/tensor/tensor.hpp"
+#include "core/vectors/formats/formats.hpp"
 
 namespace attest::core {
 namespace {
@@ -92,10 +93,9 @@ void list_files(const VectorPlace& place, std::set<std::string>& lines) {
   // A description in the working directory has no folder in its name.
   const std::filesystem::path folder = place.data.empty() ? "." : place.data;
   for (const auto& entry : std::filesystem::directory_iterator(folder))
-    for (const char* extension : {".pb", ".safetensors", ".npy", ".npz"})
-      if (entry.path().extension() == extension)
-        lines.insert(fmt::format("{} {} {}", entry.path().string(), entry.file_size(),
-                                 entry.last_write_time().time_since_epoch().count()));
+    if (tensor_format(entry.path()))
+      lines.insert(fmt::format("{} {} {}", entry.path().string(), entry.file_size(),
+                               entry.last_write_time().time_since_epoch().count()));
 }
 
 Identity identify_vectors(const std::vector<Job>& jobs) {
@@ -243,8 +243,8 @@ Plan plan_vectors(const std::vector<std::string>& folders, const CaseFilter& fil
     const std::string suite = suite_of_vectors(folder);
     for (VectorPlace place : find_vectors(folder)) {
       if (!words.empty() && !place.bare)
-        throw Error(fmt::format("--{} is for .safetensors and .npz files alone; {} says so itself",
-                                words.begin()->first, place.model.filename().string()));
+        throw Error(fmt::format("--{} is for {} alone; {} says so itself", words.begin()->first,
+                                kFilesOfCases, place.model.filename().string()));
       place.words = words;
       const std::string full_name = suite + "/" + place.name;
       if (const auto [at, first] = models.emplace(full_name, place.model); !first)

@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 
+#include "core/inputs/formats/image.hpp"
+#include "core/inputs/formats/points.hpp"
 #include "core/tensor/error.hpp"
 #include "core/tensor/stopwatch.hpp"
 
@@ -16,15 +17,10 @@ using Kind = TokenSource::Kind;
 
 // What a token file holds, by its name.
 Kind kind_of(const std::filesystem::path& file) {
-  std::string extension = file.extension();
-  std::transform(extension.begin(), extension.end(), extension.begin(),
-                 [](unsigned char c) { return char(std::tolower(c)); });
-  for (const char* known : {".pcd", ".ply", ".bin"})
-    if (extension == known) return Kind::kLidar;
-  for (const char* known : {".png", ".jpg", ".jpeg"})
-    if (extension == known) return Kind::kImage;
-  throw Error(fmt::format(
-      "--tokens {}: a sweep ends in .pcd, .ply or .bin, an image in .png or .jpg", file.string()));
+  if (is_point_file(file)) return Kind::kLidar;
+  if (is_image_file(file)) return Kind::kImage;
+  throw Error(fmt::format("--tokens {}: a sweep ends in {}, an image in {}", file.string(),
+                          kPointExtensions, kImageExtensions));
 }
 
 }  // namespace
@@ -32,9 +28,8 @@ Kind kind_of(const std::filesystem::path& file) {
 TokenStore::TokenStore(const std::vector<std::string>& files) {
   for (const std::string& file : files) {
     if (!std::filesystem::is_regular_file(file))
-      throw Error(fmt::format(
-          "--tokens {}: no such file; name a .pcd, .ply or .bin sweep, or a .png or .jpg image",
-          file));
+      throw Error(fmt::format("--tokens {}: no such file; name a sweep ({}) or an image ({})", file,
+                              kPointExtensions, kImageExtensions));
     if (!files_.emplace(kind_of(file), file).second)
       throw Error(fmt::format("--tokens {}: there is another {} already", file,
                               kind_of(file) == Kind::kLidar ? "sweep" : "image"));

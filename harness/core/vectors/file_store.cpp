@@ -5,9 +5,7 @@
 #include "core/inputs/formats/bytes.hpp"
 #include "core/problem/hint.hpp"
 #include "core/tensor/error.hpp"
-#include "core/vectors/assembly.hpp"
-#include "core/vectors/formats/npy.hpp"
-#include "core/vectors/formats/safetensors.hpp"
+#include "core/vectors/formats/formats.hpp"
 
 namespace attest::core {
 
@@ -37,24 +35,12 @@ const FileTensor& FileStore::get(const std::string& reference, const std::string
 
 const std::vector<FileTensor>& FileStore::read(const std::string& file, const std::string& where) {
   if (const auto at = files_.find(file); at != files_.end()) return at->second;
-  const std::string extension = std::filesystem::path(file).extension().string();
-  if (extension != ".npy" && extension != ".npz" && extension != ".safetensors" &&
-      extension != ".pb")
-    throw Error(fmt::format(
-        "{}: {}: must be a .safetensors, .npy, .npz or .pb file, with :NAME for a tensor in it",
-        where, in_quotes(file)));
+  const TensorFormat* const format = tensor_format(file);
+  if (!format)
+    throw Error(fmt::format("{}: {}: must be {}, with :NAME for a tensor in it", where,
+                            in_quotes(file), kAnyTensorFile));
   const std::filesystem::path path = described_file(folder_, file, where);
-  if (extension == ".pb") need_onnx();
-  const std::vector<std::byte> bytes = read_bytes(path);
-  std::vector<FileTensor> tensors;
-  if (extension == ".npy")
-    tensors.push_back(parse_npy(bytes, path.string()));
-  else if (extension == ".npz")
-    tensors = parse_npz(bytes, path.string());
-  else if (extension == ".safetensors")
-    tensors = parse_safetensors(bytes, path.string());
-  else
-    tensors.push_back(parse_onnx_tensor(bytes, path.string()));
+  std::vector<FileTensor> tensors = format->parse(read_bytes(path), path.string());
   return files_.emplace(file, std::move(tensors)).first->second;
 }
 

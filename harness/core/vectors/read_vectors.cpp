@@ -12,6 +12,7 @@
 #include "core/problem/strict_json.hpp"
 #include "core/tensor/error.hpp"
 #include "core/vectors/assembly.hpp"
+#include "core/vectors/formats/formats.hpp"
 
 namespace attest::core {
 namespace {
@@ -182,18 +183,18 @@ std::string suite_of_vectors(const fs::path& folder) { return last_name(folder).
 std::vector<VectorPlace> find_vectors(const fs::path& folder) {
   std::vector<VectorPlace> places;
   if (fs::is_regular_file(folder)) {
-    const std::string extension = folder.extension().string();
-    if (extension == ".json") {
+    if (folder.extension() == ".json") {
       description_of(folder);
       places.push_back(place_of_json(folder, folder.stem().string()));
-    } else if (extension == ".safetensors" || extension == ".npz") {
+    } else if (holds_cases(folder)) {
       places.push_back({.kind = VectorPlace::Kind::kJson,
                         .name = folder.stem().string(),
                         .model = folder,
                         .data = folder.parent_path(),
                         .bare = true});
     } else {
-      throw Error(folder.string() + ": not a folder, nor a .json, .safetensors or .npz file");
+      throw Error(fmt::format("{}: neither a folder nor one of .json and {}", folder.string(),
+                              kFilesOfCases));
     }
   } else if (fs::is_directory(folder)) {
     search(folder, "", 0, places);
@@ -205,8 +206,7 @@ std::vector<VectorPlace> find_vectors(const fs::path& folder) {
   }
   if (!places.empty()) return places;
   for (const fs::path& entry : sorted_entries(folder))
-    if (const fs::path extension = entry.extension();
-        extension == ".safetensors" || extension == ".npz" || extension == ".json")
+    if (holds_cases(entry) || entry.extension() == ".json")
       throw Error(fmt::format("{}: has no vectors by itself; name a file in it: {}",
                               folder.string(), entry.string()));
   throw Error(

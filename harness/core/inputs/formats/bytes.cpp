@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cctype>
 #include <fstream>
 
 namespace attest::core {
@@ -39,6 +40,12 @@ double load_scalar(const std::byte* from, Scalar type, bool big_endian) {
     case Scalar::kF64: return load_scalar<double>(from, big_endian);
   }
   return 0;
+}
+
+std::string lower_extension(const std::filesystem::path& path) {
+  std::string extension = path.extension().string();
+  for (char& c : extension) c = char(std::tolower(static_cast<unsigned char>(c)));
+  return extension;
 }
 
 std::string_view next_word(std::string_view& line) {

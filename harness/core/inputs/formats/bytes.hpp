@@ -54,6 +54,9 @@ std::optional<T> parse_number(std::string_view text) {
   return value;
 }
 
+/// The extension in lower case: ".png" of "a.PNG".
+std::string lower_extension(const std::filesystem::path& path);
+
 /// Removes the next word (characters without blanks) from the front of `line` and returns it; empty
 /// at the end of the line.
 std::string_view next_word(std::string_view& line);

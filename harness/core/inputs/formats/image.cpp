@@ -169,6 +169,11 @@ Image parse_image(std::span<const std::byte> bytes, std::string_view name) {
   return {width, height, std::move(rgb)};
 }
 
+bool is_image_file(const std::filesystem::path& path) {
+  const std::string extension = lower_extension(path);
+  return extension == ".png" || extension == ".jpg" || extension == ".jpeg";
+}
+
 Image read_image(const std::filesystem::path& path) {
   return parse_image(read_bytes(path), path.string());
 }

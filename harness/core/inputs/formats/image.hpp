@@ -15,6 +15,10 @@ struct Image {
   std::vector<uint8_t> rgb;
 };
 
+/// Whether the file is an image by its extension.
+bool is_image_file(const std::filesystem::path& path);
+inline constexpr std::string_view kImageExtensions = ".png, .jpg or .jpeg";
+
 inline constexpr int kLargestImageSide = 16384;
 inline constexpr int64_t kMostImagePixels = int64_t{1} << 26;
 

@@ -62,27 +62,34 @@ PointCloud checked(PointCloud cloud, std::string_view name) {
 
 namespace {
 
-using Parser = PointCloud (*)(std::span<const std::byte>, std::string_view);
+struct Format {
+  std::string_view extension;
+  PointCloud (*parse)(std::span<const std::byte>, std::string_view);
+};
+constexpr Format kFormats[] = {{".pcd", parse_pcd}, {".ply", parse_ply}, {".bin", parse_bin}};
 
-Parser parser_for(const std::filesystem::path& path) {
-  std::string extension = path.extension().string();
-  for (char& c : extension) c = char(std::tolower(static_cast<unsigned char>(c)));
-  if (extension == ".pcd") return parse_pcd;
-  if (extension == ".ply") return parse_ply;
-  if (extension == ".bin") return parse_bin;
-  throw Error(fmt::format("{}: not a sweep by its name, which must end in .pcd, .ply or .bin",
-                          path.string()));
+const Format* format_of(const std::filesystem::path& path) {
+  const auto* const found = std::ranges::find(kFormats, lower_extension(path), &Format::extension);
+  return found == std::end(kFormats) ? nullptr : found;
+}
+
+const Format& known_format_of(const std::filesystem::path& path) {
+  if (const Format* const format = format_of(path)) return *format;
+  throw Error(fmt::format("{}: not a sweep by its name, which must end in {}", path.string(),
+                          kPointExtensions));
 }
 
 }  // namespace
 
 PointCloud read_points(const std::filesystem::path& path) {
-  parser_for(path);  // a wrong name is told before a wrong file
+  known_format_of(path);  // a wrong name is told before a wrong file
   return parse_points(read_bytes(path), path);
 }
 
 PointCloud parse_points(std::span<const std::byte> bytes, const std::filesystem::path& path) {
-  return parser_for(path)(bytes, path.string());
+  return known_format_of(path).parse(bytes, path.string());
 }
+
+bool is_point_file(const std::filesystem::path& path) { return format_of(path) != nullptr; }
 
 }  // namespace attest::core

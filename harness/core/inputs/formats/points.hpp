@@ -30,6 +30,10 @@ inline constexpr double kLargestCoordinate = 2e7;
 /// mostly below 1e-20 (wrong byte order), or an unknown extension.
 PointCloud read_points(const std::filesystem::path& path);
 
+/// Whether the file is a sweep by its extension.
+bool is_point_file(const std::filesystem::path& path);
+inline constexpr std::string_view kPointExtensions = ".pcd, .ply or .bin";
+
 /// The same, from bytes. `path` gives the format, and the name in messages.
 PointCloud parse_points(std::span<const std::byte> bytes, const std::filesystem::path& path);
 

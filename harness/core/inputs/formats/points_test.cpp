@@ -10,6 +10,7 @@
 #include <limits>
 #include <vector>
 
+#include "core/inputs/formats/bytes.hpp"
 #include "core/inputs/testing/file_bytes.hpp"
 
 namespace attest::core {
@@ -295,6 +296,15 @@ TEST(Bin, BadInput) {
   std::string nans;
   for (int i = 0; i < 64; ++i) nans += raw(kNan);
   EXPECT_THAT(bin_error(nans), HasSubstr("all 16 points have NaN"));
+}
+
+TEST(ReadPoints, KnowsSweepsByTheirNames) {
+  for (const char* file : {"a.pcd", "a.PLY", "a.bin"}) {
+    EXPECT_TRUE(is_point_file(file)) << file;
+    EXPECT_THAT(std::string(kPointExtensions), ::testing::HasSubstr(lower_extension(file)));
+  }
+  EXPECT_FALSE(is_point_file("a.png"));
+  EXPECT_FALSE(is_point_file("pcd"));
 }
 
 TEST(ReadPoints, NamesTheFileAndWhatIsWrong) {

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "core/vectors/formats/formats.hpp"
 #include "core/vectors/formats/npy.hpp"
 #include "core/vectors/formats/onnx.hpp"
 #include "core/vectors/formats/safetensors.hpp"
@@ -32,6 +33,19 @@ void expect_no_prefix_is_read(const std::string& file, Parse parse) {
     EXPECT_NE(error_of([&] { parse(as_file(cut)); }), "")
         << size << " of " << file.size() << " bytes were read as a file";
   }
+}
+
+TEST(Formats, AreKnownByTheirExtensions) {
+  for (const TensorFormat& format : tensor_formats()) {
+    const std::string file = "q" + std::string(format.extension);
+    EXPECT_EQ(tensor_format(file), &format);
+    EXPECT_EQ(holds_cases(file), format.holds_cases);
+    EXPECT_NE(kAnyTensorFile.find(format.extension), std::string_view::npos) << file;
+    EXPECT_EQ(kFilesOfCases.find(format.extension) != std::string_view::npos, format.holds_cases)
+        << file;
+  }
+  EXPECT_EQ(tensor_format("q.txt"), nullptr);
+  EXPECT_FALSE(holds_cases("q"));
 }
 
 TEST(Safetensors, ReadsTensorsInTheOrderOfTheirBytes) {
