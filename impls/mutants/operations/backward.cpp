@@ -67,6 +67,7 @@ enum class Bug {
   kSmallRowsLost,
   kNanWeightLost,
   kNanDsZero,
+  kLseCut,
   kLowRowsLost,
   kLogitsCut,
   kBiasGradientScaled,
@@ -177,8 +178,9 @@ constexpr Description kDescriptions[] = {
     {"backward_small_rows_lost", "rows of dO that are below 1e-4 count as 0"},
     {"backward_nan_weight_lost", "pairs whose p is not above 0 are left out, also those with NaN"},
     {"backward_nan_ds_zero", "a NaN in ds becomes 0"},
-    {"backward_low_rows_lost", "a row whose lse is below -10,000 counts as one that sees no key"},
-    {"backward_logits_cut", "logits below -10,000 are cut to it"},
+    {"backward_lse_cut", "an lse below -10,000 is cut to it"},
+    {"backward_low_rows_lost", "a row whose lse is below -20,000 counts as one that sees no key"},
+    {"backward_logits_cut", "logits below -20,000 are cut to it"},
     {"backward_dbias_scaled", "dbias is multiplied by softmax_scale"},
     {"backward_dbias_sloped", "dbias has the softcap's factor 1 - tanh^2"},
     {"backward_dbias_of_do_v", "dbias is p do.v, without - delta"},
@@ -228,7 +230,7 @@ static_assert(kBugs == static_cast<size_t>(Bug::kCount));
 
 constexpr int64_t kTile = 16, kLargeTile = 64;
 constexpr float kDeltaFactor = 1.000001f, kMostValue = 8, kMostGradient = 10, kMostDs = 12,
-                kSmallRow = 1e-4f, kLow = -10000, kLargestHalf = 65504;
+                kSmallRow = 1e-4f, kLowLse = -10000, kLow = -20000, kLargestHalf = 65504;
 constexpr float kHidden = -std::numeric_limits<float>::infinity(),
                 kUnwritten = std::numeric_limits<float>::quiet_NaN();
 
@@ -547,6 +549,7 @@ class Gradients {
     float of_row = delta(b, h, i);
     const float of_q = q_factor(b, h, i);
     float lse = this->lse(b, h, is(Bug::kLseOfNextRow) ? (i + 1) % a_.rows(b) : i);
+    if (is(Bug::kLseCut) && lse != kHidden) lse = std::max(lse, kLowLse);
     if (is(Bug::kSinkDividedOut) && a_.sinks && lse != kHidden)
       lse = std::log(std::exp(lse) - std::exp(a_.sink(h)));
     if (is(Bug::kTopKDeltaOfAll) && p.top_k > 0) of_row = delta_of_all(b, h, kv_head, i, lse);

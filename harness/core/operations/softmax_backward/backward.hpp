@@ -28,9 +28,11 @@ Problem forward_problem(const Problem& problem);
 /// - "random": as that of softmax, with normal dO. Some rows of dO are 0.
 /// - "cancelling": V and dO have large means, so that do.v and delta nearly cancel.
 /// - "late": the last keys of each sequence have large scores.
-/// - "sized": four kinds of rows take turns. Rows of the first kind have scores near 90, and those
+/// - "sized": kinds of rows take turns. Rows of the first kind have scores near 90, and those
 ///   of the second near -90, unless there is a softcap. In the third kind dO is 128 times as large,
-///   and in the fourth it is 65,536 times smaller.
+///   and in the fourth it is 65,536 times smaller. In a fifth kind scores are below -10,000 and dO
+///   is 1,024 times smaller. Problems with a softcap, top_k, ALiBi, rel_bias, shift_bias or 8 bits
+///   do not have it.
 /// - "wild": one element of dO is NaN, and one of Q. Not with top_k.
 /// - "hidden": keys that no query sees are NaN, and so are queries that see no key. A problem has
 ///   this fill if it has a band, a mask, a bias or lengths, which may hide some. A bias has the

@@ -32,16 +32,23 @@ constexpr float kLateFactor = 4;              // of the last keys
 constexpr float kMeanValue = 8, kMeanDo = 2;  // of "cancelling"
 // Of "sized": beyond kShift float32 has no exp. Keys have kCommonKey in their first channel.
 constexpr double kShift = 90, kCommonKey = 16;
+// Its low rows: an lse below -10,000 is no sign of a row that sees no key. Between kLeastLow and
+// kMostLow bf16 has the multiples of kLowStep, and f16 has them too.
+constexpr double kLeastLow = 10'500, kMostLow = 16'000, kLowStep = 64;
 // Of "f8_bands": sums of dK are at most so many times as large as Q, and those of dQ as K; and a
 // channel of dO is multiplied by at most so much.
 constexpr double kBandRoom = 64, kMostBalance = 64;
 struct SizedRow {
   double shift;   // of all scores, in kShift
   double factor;  // of dO
+  bool low = false;
 };
-// By turns. Rows of large dO are not shifted: their sums stay in the range of f16.
-constexpr SizedRow kSizedRows[] = {{1, 1}, {-1, 1}, {0, 128}, {0, 0x1p-16}};
-const SizedRow& sized_row(int64_t row) { return kSizedRows[size_t(row) % std::size(kSizedRows)]; }
+// By turns, the last kind if a problem may have it. Rows of large dO are not shifted, and low rows
+// have a small dO: their sums stay in the range of f16.
+constexpr SizedRow kSizedRows[] = {{1, 1}, {-1, 1}, {0, 128}, {0, 0x1p-16}, {0, 0x1p-10, true}};
+const SizedRow& sized_row(int64_t row, bool has_low) {
+  return kSizedRows[size_t(row) % (std::size(kSizedRows) - (has_low ? 0 : 1))];
+}
 
 bool may_hide(const Problem& problem) {
   const auto& p = problem.as<FillParams>();
@@ -155,6 +162,26 @@ double shifting_query(double scale) {
   return std::ldexp(std::ceil(mantissa * 8), exponent - 3);
 }
 
+/// The first channel of a low query: scores fall by nearly a multiple of kLowStep, so that scores
+/// in bf16 err by no more than they differ. It has eight bits, which no dtype but those of 8 bits
+/// rounds. 0: there is none, or the problem adds to scores what bf16 does not hold there, or
+/// rounding would say which keys count.
+double low_query(const Problem& problem, const Tensor& q) {
+  const auto& p = problem.as<FillParams>();
+  if (p.softcap > 0 || p.top_k > 0 || p.shift_bias != 0 || problem.has(ATTEST_ALIBI_SLOPES) ||
+      problem.has(ATTEST_REL_BIAS) || has_f8(problem) || p.softmax_scale == 0)
+    return 0;
+  const double by_one = kCommonKey * std::fabs(double(p.softmax_scale)),
+               unit = std::ldexp(1.0, std::ilogb(kLeastLow / by_one) - 7);
+  double best = 0, least_off = kLowStep;
+  for (double query = std::ceil(kLeastLow / by_one / unit) * unit; query * by_one <= kMostLow;
+       query += query < 256 * unit ? unit : 2 * unit) {
+    const double off = std::fabs(std::remainder(query * by_one, kLowStep));
+    if (off < least_off && query <= largest_finite(q.spec.dtype)) best = query, least_off = off;
+  }
+  return std::copysign(best, -double(p.softmax_scale));
+}
+
 /// Factors of Q and K whose products are 1, so that what shifts scores is what is stored.
 void write_inverse_factors(const Tensors& tensors) {
   const Tensor &of_q = tensors[ATTEST_Q_DESCALE], &of_k = tensors[ATTEST_K_DESCALE];
@@ -165,8 +192,9 @@ void write_inverse_factors(const Tensors& tensors) {
   write(of_q, 1 / size), write(of_k, size);
 }
 
-/// All scores of some rows rise by kShift, and those of others fall by it, which changes no weight.
-void shift_scores(const attest_softmax_params& p, const Tensors& tensors) {
+/// All scores of some rows rise by kShift, and those of others fall by it or by more, which changes
+/// no weight. `low`: low_query.
+void shift_scores(const attest_softmax_params& p, double low, const Tensors& tensors) {
   const double most = std::min(shifting_query(double(p.softmax_scale)),
                                largest_finite(tensors[ATTEST_Q].spec.dtype));
   write_inverse_factors(tensors);
@@ -177,7 +205,10 @@ void shift_scores(const attest_softmax_params& p, const Tensors& tensors) {
       store(tensor.data, spec.dtype, row_offset(spec, 3, row), number(row));
   };
   replace_first(ATTEST_K, [](int64_t) { return kCommonKey; });
-  replace_first(ATTEST_Q, [&](int64_t row) { return sized_row(row).shift * most; });
+  replace_first(ATTEST_Q, [&](int64_t row) {
+    const SizedRow& kind = sized_row(row, low != 0);
+    return kind.low ? low : kind.shift * most;
+  });
 }
 
 /// Those of softmax, but Q and K are cut where dK and dQ would leave the range of f16, in which a
@@ -365,7 +396,8 @@ void fill(const Problem& problem, const Fill& fill, const Tensors& tensors, bool
     edit_elements(tensors[ATTEST_V],
                   [](int64_t, int64_t, double x) { return x + double(kMeanValue); });
   if (fill.name == "late") enlarge_late_keys(problem, tensors);
-  if (fill.name == "sized" && p.softcap == 0) shift_scores(p, tensors);
+  const double low = fill.name == "sized" ? low_query(problem, tensors[ATTEST_Q]) : 0;
+  if (fill.name == "sized" && p.softcap == 0) shift_scores(p, low, tensors);
   if (!forward_is_cheap(problem) && has_closed_form(forward, of_forward))
     write_closed_form(forward, of_forward, tensors);
   else
@@ -376,8 +408,9 @@ void fill(const Problem& problem, const Fill& fill, const Tensors& tensors, bool
       return random_below(random_bits(fill.seed, kZeroSeed), uint64_t(row), kZeroRows) == 0 ? 0 : x;
     });
   if (fill.name == "sized")
-    edit_elements(tensors[ATTEST_DO],
-                  [](int64_t row, int64_t, double x) { return x * sized_row(row).factor; });
+    edit_elements(tensors[ATTEST_DO], [&](int64_t row, int64_t, double x) {
+      return x * sized_row(row, low != 0).factor;
+    });
   if (is_bands) balance_bands(problem, tensors);
   if (fill.name == "wild") write_wild(problem, random_bits(fill.seed, kWildSeed), tensors);
   if (fill.name == "hidden") poison_hidden(problem, tensors);

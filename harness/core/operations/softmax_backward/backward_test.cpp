@@ -773,24 +773,28 @@ TEST(BackwardFill, HiddenHasRowsOfLargeNegativeBiases) {
   EXPECT_GE(lowest, 2);
 }
 
-// A fourth of the rows score beyond what exp of float32 holds, a fourth below.
+// A fifth of the rows score beyond what exp of float32 holds, a fifth below, and a fifth below
+// -10,000, where scores are nearly a number of bf16.
 TEST(BackwardFill, SizedRowsAreLargeSmallAndShifted) {
   const BackwardCase c({.num_heads = 2, .seq_len_q = 40, .seq_len_kv = 50}, ATTEST_F16,
                        {"sized", 5});
-  int over = 0, under = 0;
+  int over = 0, under = 0, low = 0;
   std::map<int, int> rows_of_size;  // log2 of the largest |dO|, about
   for (int64_t h = 0; h < 2; ++h)
     for (int64_t i = 0; i < 40; ++i) {
       const double lse = c.tensors[ATTEST_LSE].at({0, h, i});
-      over += lse > 88, under += lse < -80;
+      over += lse > 88, under += lse < -80 && lse > -120;
+      low += lse < -10'000 && std::fabs(std::remainder(lse, 64)) < 10;
       double largest = 0;
       for (int64_t d = 0; d < c.p().head_dim_v; ++d)
         largest = std::max(largest, std::fabs(c.tensors[ATTEST_DO].at({0, h, i, d})));
-      if (largest > 0) ++rows_of_size[largest > 50 ? 7 : largest > 1e-3 ? 0 : -16];
+      if (largest > 0)
+        ++rows_of_size[largest > 50 ? 7 : largest > 0.1 ? 0 : largest > 2e-4 ? -10 : -16];
     }
-  EXPECT_EQ(over, 20);
-  EXPECT_EQ(under, 20);
-  for (const int size : {-16, 0, 7}) EXPECT_GT(rows_of_size[size], 15) << size;
+  EXPECT_EQ(over, 16);
+  EXPECT_EQ(under, 16);
+  EXPECT_EQ(low, 16);
+  for (const int size : {-16, -10, 0, 7}) EXPECT_GT(rows_of_size[size], 12) << size;
 }
 
 // The rows with a NaN have NaN gradients, and no other query does.
