@@ -154,22 +154,28 @@ class Comparer {
     return {};
   }
 
+  /// The values of one fact of all files; "" where it was not recorded.
+  std::set<std::string> facts_of_all(const char* group, const char* name) const {
+    std::set<std::string> values;
+    for (const Side* side : {&before_, &after_})
+      for (const Run& run : *side) values.insert(fact(*run.file, group, name));
+    return values;
+  }
+  static bool is_one(const std::set<std::string>& hashes) {
+    return hashes.size() == 1 && !hashes.begin()->empty();
+  }
+
   /// Whether nothing but the machine can be the cause of another time. What was not recorded is not
   /// the same.
   bool same_everything(const Records& was, const Records& is) const {
-    std::set<std::string> plugins, libraries, attests, environments;
+    std::set<std::string> plugins, libraries;
     for (const Records* records : {&was, &is})
-      for (const Record* record : *records)
-        plugins.insert(record->plugin_hash), libraries.insert(record->libraries_hash.value_or(""));
-    for (const Side* side : {&before_, &after_})
-      for (const Run& run : *side) {
-        attests.insert(fact(*run.file, "identity", "attest"));
-        environments.insert(fact(*run.file, "run", "variables_hash"));
+      for (const Record* record : *records) {
+        plugins.insert(record->plugin_hash);
+        libraries.insert(record->libraries_hash.value_or(""));
       }
-    const auto is_one = [](const std::set<std::string>& hashes) {
-      return hashes.size() == 1 && !hashes.begin()->empty();
-    };
-    return is_one(plugins) && is_one(libraries) && is_one(attests) && is_one(environments);
+    return is_one(plugins) && is_one(libraries) && is_one(facts_of_all("identity", "attest")) &&
+           is_one(facts_of_all("run", "variables_hash"));
   }
 
   Compared compare(const Key& key) const {
@@ -248,9 +254,23 @@ class Comparer {
     differs("build", build);
     differs("compiler", [](const Results& file) { return fact(file, "build", "compiler"); });
     differs("commit", [](const Results& file) { return fact(file, "build", "commit"); });
-    if (!result_.cases.empty() && std::ranges::all_of(result_.cases, &Compared::same_binary))
-      note("both sides ran the same binaries" + print_floor());
+    note_same_binaries();
     note_false_alarms();
+  }
+  void note_same_binaries() {
+    if (result_.cases.empty() || !std::ranges::all_of(result_.cases, &Compared::same_binary))
+      return;
+    if (std::ranges::all_of(result_.cases, &Compared::same_everything)) {
+      note("both sides ran the same binaries: what differs is this machine's doing" +
+           print_floor());
+      return;
+    }
+    std::string others;
+    if (!is_one(facts_of_all("identity", "attest"))) others += ", attest";
+    if (!is_one(facts_of_all("run", "variables_hash"))) others += ", environment variables";
+    note(fmt::format(
+        "both sides ran the same binaries of implementations{}; not known to be the same: {}",
+        print_floor(), others.empty() ? "the libraries that they loaded" : others.substr(2)));
   }
   /// How often times of one and the same build are called different: the A/A rate. It is counted
   /// before such a difference is taken for the machine's.
@@ -274,10 +294,8 @@ class Comparer {
       if (one.time.ratio > 0)
         percents.push_back(100 * (std::max(one.time.ratio, 1 / one.time.ratio) - 1));
     if (percents.empty()) return {};
-    return fmt::format(
-        ": what differs is this machine's doing; times do by {:.1f} % in the median case, by up to "
-        "{:.1f} %",
-        core::summarise(percents).median, *std::ranges::max_element(percents));
+    return fmt::format("; times differ by {:.1f} % in the median case, by up to {:.1f} %",
+                       core::summarise(percents).median, *std::ranges::max_element(percents));
   }
   void note(std::string text) { result_.notes.push_back(std::move(text)); }
 

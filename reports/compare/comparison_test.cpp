@@ -182,6 +182,12 @@ TEST(Comparison, OfTheSameEverythingOnlyTheMachineDiffers) {
   };
   for (const auto& change : changes)
     EXPECT_TRUE(worse(compare({ran(1e6)}, {ran(1.3e6, change)}, kWithFloor)));
+  EXPECT_THAT(same.notes, counted("what differs is this machine's doing"));
+  const Comparison other_environment = compare({ran(1e6)}, {ran(1.3e6, changes[5])}, kWithFloor),
+                   other_libraries = compare({ran(1e6)}, {ran(1.3e6, changes[1])}, kWithFloor);
+  EXPECT_THAT(other_environment.notes, counted("not known to be the same: environment variables"));
+  EXPECT_THAT(other_environment.notes, ::testing::Not(counted("this machine's doing")));
+  EXPECT_THAT(other_libraries.notes, counted("not known to be the same: the libraries"));
   // What is no time is never the machine's.
   EXPECT_TRUE(worse(compare(
       {ran(1e6)}, {ran(1e6, [](Results& r) { r.records[0].memory.pool_peak_bytes = 1 << 22; })},
@@ -417,10 +423,10 @@ TEST(Comparison, OfOneBinaryWithItselfSaysTheFloor) {
   const double after_ns[] = {1e6, 1.02e6, 0.8e6};
   for (int i = 0; i < 3; ++i)
     was[i].time->samples_ns.assign(20, 1e6), is[i].time->samples_ns.assign(20, after_ns[i]);
-  EXPECT_THAT(compare({file({was[0], was[1], was[2]})}, {file({is[0], is[1], is[2]})}, {}).notes,
-              ElementsAre(HasSubstr("the same binaries: what differs is this machine's doing; "
-                                    "times do by 2.0 % in the median case, "
-                                    "by up to 25.0 %")));
+  EXPECT_THAT(
+      compare({file({was[0], was[1], was[2]})}, {file({is[0], is[1], is[2]})}, {}).notes,
+      ElementsAre(HasSubstr("the same binaries of implementations; times differ by 2.0 % in "
+                            "the median case, by up to 25.0 %")));
 }
 
 TEST(Comparison, LeavesOutWhatDidNotChange) {
