@@ -24,7 +24,9 @@ void limit_memory(const core::MemoryRecord& memory, double most, Finding& findin
 }
 
 void limit_time(const std::optional<core::TimeRecord>& time, double deadline, Finding& finding) {
-  if (!time) return finding.set(Usable::kUnknown, "time");
+  // A time that is not above zero says nothing: the clock or the file is wrong.
+  if (!time || time->median_ns <= 0 || time->median_low_ns <= 0)
+    return finding.set(Usable::kUnknown, "time");
   if (time->median_low_ns > deadline) return finding.set(Usable::kNo, "deadline");
   // A time of NaN is compared so that it meets no deadline.
   if (!(time->median_low_ns <= deadline) || !(worst_of(*time) <= deadline))

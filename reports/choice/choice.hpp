@@ -36,8 +36,8 @@ const char* name(Usable usable);
 struct Finding {
   Usable usable = Usable::kYes;
   /// What is broken, or what is not known: a verdict that is not pass, "estimate" (skipped, and far
-  /// too slow by its estimated time), "accuracy", "memory", "time" (not timed), "deadline". Empty
-  /// if it is usable.
+  /// too slow by its estimated time), "accuracy", "memory", "time" (not timed, or not above 0),
+  /// "deadline". Empty if it is usable.
   std::string limit;
 
   /// Keeps the first of the most serious findings.

@@ -132,6 +132,15 @@ TEST(Choice, TheSlowestHasToMeetTheDeadline) {
   EXPECT_EQ(answer_of({untimed}, {.deadline_ns = 8, .memory_bytes = 99}), "a rejected memory");
 }
 
+TEST(Choice, ATimeThatIsNotAboveZeroMeetsNoDeadline) {
+  for (const auto time : {&core::TimeRecord::median_ns, &core::TimeRecord::median_low_ns})
+    for (const double wrong : {0.0, -1.0})
+      EXPECT_EQ(
+          answer_of({taken([&](Record& r) { (*r.time).*time = wrong; })}, {.deadline_ns = 20}),
+          "a undecided time")
+          << wrong;
+}
+
 TEST(Choice, ATimeThatIsNotFiniteMeetsNoDeadline) {
   const auto with = [](double core::TimeRecord::* time, double value) {
     return taken([&](Record& r) { (*r.time).*time = value; });

@@ -65,6 +65,8 @@ std::string say(const Record& r, const Finding& finding, const ChoiceLimits& lim
   if (finding.limit == "accuracy")
     return fmt::format("its largest error is {} of its gate, the limit is {:g}",
                        three_digits(r.max_ratio), *limits.max_error_ratio);
+  if (finding.limit == "time" && r.time)
+    return "its time is not above zero: the clock or the file is wrong";
   if (finding.limit == "time") return "it was not timed";
   if (finding.limit == "memory") return say_memory(r, finding, *limits.memory_bytes);
   if (finding.limit == "deadline") return say_time(r, finding, *limits.deadline_ns);
