@@ -517,6 +517,9 @@ std::vector<TermCase> terms_of_sums() {
          return c;
        },
        Bug::kLse},
+      {T::kRepeated, "nearly_equal", "one f16 sum of 480 p that differ by 3 %",
+       in(ATTEST_F32, {{kAccumulator, ATTEST_F16}}),
+       [] { return dense({.keys = 480, .q_factor = 0.03, .lse = true}); }, Bug::kLse},
       {T::kAccumulator,
        "accumulator",
        "one f32 sum over 16,411 keys with mean(v) = 1",

@@ -93,6 +93,14 @@ double roundings_together(const RowScores& row, double largest_p, double eta_kap
   return model.few_codes && apart <= kFewRoundoffs * model.u_p ? model.u_p / apart : 0;
 }
 
+// The standard deviation of the probabilities of all keys but the largest. `p2`: sum of p^2.
+double spread_beside_one(const RowScores& row, double p2) {
+  if (row.keys < 3) return 0;
+  const double top = std::exp(row.largest - row.lse), others = double(row.keys - 1),
+               mean = std::max(share_of_keys(row) - top, 0.0) / others;
+  return std::sqrt(std::max((p2 - top * top) / others - mean * mean, 0.0));
+}
+
 SharedTerms shared_terms(const RowScores& row, const RowSums& sums, const SigmaModel& model,
                          int64_t dim_v) {
   SharedTerms terms{.weights = sums.weights, .kappa = model.kappa(row.top(), row.lse)};
@@ -115,8 +123,8 @@ SharedTerms shared_terms(const RowScores& row, const RowSums& sums, const SigmaM
       std::max({model.least_repeated, sums.repeated / (keys * keys), sums.equal_neighbours / keys});
   terms.top = std::exp(row.top() - row.lse);  // of the sink too
   terms.rest = model.rest(terms.weights.small, terms.top, row.keys);
-  terms.coherent =
-      model.coherent_variance(terms.weights.small, flat ? 1 : repeated, terms.top, row.keys);
+  terms.coherent = model.coherent_variance(terms.weights.small, flat ? 1 : repeated, terms.top,
+                                           row.keys, spread_beside_one(row, sums.keys_p2));
   terms.mean_o2 = mean_square(sums.pv, dim_v);
   const double variance = error_of_scores(row, terms.weights, model);
   // Keys of few codes have nearly equal scores, whose errors are one; without a sink it cancels.

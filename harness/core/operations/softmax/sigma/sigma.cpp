@@ -179,18 +179,29 @@ double SigmaModel::accumulation_variance(double dot_square, double magnitude) co
   return own_order * own_order * (u_dot * u_dot * (1 + a) * (1 + a) + growth() * dot_square);
 }
 
-double SigmaModel::coherent_variance(double lost_sum, double repeated, double top,
-                                     int64_t keys) const {
+double SigmaModel::coherent_variance(double lost_sum, double repeated, double top, int64_t keys,
+                                     double spread) const {
   // A quarter of an ulp of the final sum, as the mean over its growth; no more than is added.
-  const double length = chain(keys), step = again * std::min(u_acc * length / 4, 1 - top);
+  const double length = chain(keys), step = std::min(u_acc * length / 4, 1 - top);
+  // Addends below the roundoff are lost, and counted as such.
+  const bool are_lost = 1 - top < u_acc * length;
+  const double near = are_lost ? 0 : nearly_equal(spread);
+  // If a step adds several keys, their sum spreads by the root of their number.
+  const double whole = again * again * std::pow(std::max(repeated, near), double(keys) / length);
   // Of the parts, which have the weight of all other keys.
-  const double part =
-      length < double(keys) ? parts * std::min(u_acc * length / 4, 1.0) * (1 - top) : 0;
+  const double part = length < double(keys) ? std::min(u_acc * length / 4, 1.0) * (1 - top) : 0;
+  const double of_parts = parts * parts * repeated;
   // Beside a large weight the sum can lose all that is added to it, but no more.
   const double block = blocks * std::min(u_acc * top * length / std::sqrt(3), 1 - top);
   const double lost_of_rest = absorbed * lost_sum / rest(lost_sum, top, keys);
   return block * block * repeated + lost_of_rest * lost_of_rest +
-         std::max(step * step * std::pow(repeated, double(keys) / length), part * part * repeated);
+         std::max(step * step * whole, part * part * of_parts);
+}
+
+double SigmaModel::nearly_equal(double spread) const {
+  if (u_acc <= 0) return 0;
+  const double phase = M_PI * spread / u_acc;
+  return std::exp(-phase * phase);
 }
 
 double SigmaModel::underflow_bound(double kappa, double largest, int64_t keys) const {

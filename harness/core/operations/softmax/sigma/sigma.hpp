@@ -297,7 +297,16 @@ struct SigmaModel {
   /// keys, with one key in each step: the sums of all parts have the same exponents at the same
   /// steps, so they err alike. Blocks: if one key has much of the weight, `top`, the sum of its
   /// part has its final size from then on, and every addition rounds the same way.
-  double coherent_variance(double lost, double repeated, double top, int64_t keys) const;
+  ///
+  /// Addends that differ by less than an ulp of the sum round alike, too: `spread` is the standard
+  /// deviation of all but the largest. See nearly_equal.
+  double coherent_variance(double lost, double repeated, double top, int64_t keys,
+                           double spread = kFarApart) const;
+  static constexpr double kFarApart = 1;
+  /// The chance that two addends round the same way beside a sum of 1, whose ulp is 2 u_acc. The
+  /// rounding is periodic in the addend: of a spread in units of the ulp, exp(-(2 pi spread)^2) is
+  /// left, the square of the characteristic function of a normal distribution.
+  double nearly_equal(double spread) const;
 
   /// Sigma is linear in the share that a sum loses. A sum that has lost a quarter or more may have
   /// stopped growing, and the normaliser may have stopped before the products. Then the output is

@@ -60,6 +60,7 @@ void SecondPass::add_scalars(const TileScores& scores, const KeyBlock& block, in
   if (model.scale_bias > 0) add_mean_dot(scores, weights_, r, block.count(), to.mean_dot);
   if (model.few_scores > 0) add_sizes(scores, weights_, r, block.count(), to.sizes);
   if (model.scores_repeat) add_equal_neighbours(scores, r, block.count(), to.equal_neighbours);
+  to.keys_p2 += found.p2;
   to.weights.px2 += found.px2;
   to.weights.small += found.small;
   if (block.grouped()) return;
