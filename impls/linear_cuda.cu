@@ -279,7 +279,8 @@ class Linear {
     if constexpr (ATTEST_ONLY_HEAD_DIM == 0 || ATTEST_ONLY_HEAD_DIM == kDim)
       if (std::max(p.head_dim, p.head_dim_v) <= kDim) {
         if (!OnTensorCores<T, kDim>::fits(device.shared_bytes)) return false;
-        return body(T(), std::integral_constant<int, kDim>()), true;
+        body(T(), std::integral_constant<int, kDim>());
+        return true;
       }
     if constexpr (sizeof...(kLarger) > 0) return with_dim<T, kLarger...>(problem, device, body);
     return false;

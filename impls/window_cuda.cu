@@ -312,11 +312,20 @@ class Window {
     constexpr int kOnly = ATTEST_ONLY_HEAD_DIM;
     const auto with = [&](auto element) {
       if constexpr (kOnly == 0 || kOnly == 32) {
-        if (p.head_dim <= 32 && places <= 56) return body(element, SmallShape<32, 56>()), true;
-        if (p.head_dim <= 32) return body(element, SmallShape<32, 64>()), true;
+        if (p.head_dim <= 32 && places <= 56) {
+          body(element, SmallShape<32, 56>());
+          return true;
+        }
+        if (p.head_dim <= 32) {
+          body(element, SmallShape<32, 64>());
+          return true;
+        }
       }
       if constexpr (kOnly == 0 || kOnly == 64)
-        if (p.head_dim <= 64) return body(element, SmallShape<64, 64>()), true;
+        if (p.head_dim <= 64) {
+          body(element, SmallShape<64, 64>());
+          return true;
+        }
       return false;
     };
     return with_16_bits(problem, with);
@@ -414,7 +423,8 @@ class Window {
       const auto fits = [&](auto shape) {
         using S = decltype(shape);
         if (p.head_dim > S::kDim || S::kSharedBytes + S::kOwnBytes + rows * 4 > room) return false;
-        return body(element, shape), true;
+        body(element, shape);
+        return true;
       };
       if constexpr (kOnly == 0 || kOnly == 16)
         if (fits(PatchShape<16>())) return true;

@@ -107,12 +107,18 @@ ATTEST_HD inline float float_from_f8e5m2(uint8_t code) {
 struct Half {
   uint16_t bits;
   ATTEST_HD operator float() const { return float_from_half(bits); }
-  ATTEST_HD Half& operator=(float value) { return bits = half_from_float(value), *this; }
+  ATTEST_HD Half& operator=(float value) {
+    bits = half_from_float(value);
+    return *this;
+  }
 };
 struct BFloat16 {
   uint16_t bits;
   ATTEST_HD operator float() const { return float_from_bfloat16(bits); }
-  ATTEST_HD BFloat16& operator=(float value) { return bits = bfloat16_from_float(value), *this; }
+  ATTEST_HD BFloat16& operator=(float value) {
+    bits = bfloat16_from_float(value);
+    return *this;
+  }
 };
 /// Elements of inputs: they are only read.
 struct F8E4M3 {
@@ -643,9 +649,10 @@ struct Table {
       if constexpr (HasQuery<Impl>::value) {
         // static const char* query(const attest_problem&, attest_support&)
         const char* why_not = Impl::query(*problem, *support);
-        if (why_not)
-          return std::snprintf(support->reason, sizeof support->reason, "%s", why_not),
-                 ATTEST_UNSUPPORTED;
+        if (why_not) {
+          std::snprintf(support->reason, sizeof support->reason, "%s", why_not);
+          return ATTEST_UNSUPPORTED;
+        }
       }
       return ATTEST_OK;
     });

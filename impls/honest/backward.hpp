@@ -143,7 +143,10 @@ class BackwardKernel {
     const float least = smallest_normal(dtype);
     for (int64_t n = 0; n < count; ++n) x[n] = std::fabs(x[n]) < least ? 0 : x[n];
   }
-  float kept(float x, int32_t dtype) const { return keep(&x, 1, dtype), x; }
+  float kept(float x, int32_t dtype) const {
+    keep(&x, 1, dtype);
+    return x;
+  }
 
   static float dot(const float* x, const float* y, int64_t width) {
     float sum = 0;

@@ -94,7 +94,10 @@ class DeformableKernel {
     const float least = smallest_normal(dtype);
     for (int64_t n = 0; n < count; ++n) x[n] = std::fabs(x[n]) < least ? 0 : x[n];
   }
-  float kept(float x, int32_t dtype) const { return keep(&x, 1, dtype), x; }
+  float kept(float x, int32_t dtype) const {
+    keep(&x, 1, dtype);
+    return x;
+  }
 
   float coordinate(float stored, int32_t pixels) const {
     const auto at = [this](float x) { return kept(x, m_.computes.location); };

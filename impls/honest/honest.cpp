@@ -22,20 +22,32 @@ constexpr Arithmetic operands(int32_t dtype) {
   a.qk = a.pv = a.probability = dtype;
   return a;
 }
-constexpr Method reversed(Method method) { return method.reversed = true, method; }
-constexpr Method split(Method method, int64_t splits) { return method.splits = splits, method; }
+constexpr Method reversed(Method method) {
+  method.reversed = true;
+  return method;
+}
+constexpr Method split(Method method, int64_t splits) {
+  method.splits = splits;
+  return method;
+}
 constexpr Method merged_by_lse(Method method) {
   method.computes.ways |= ATTEST_WEIGHS_BY_LSE;
   method.declares.ways |= ATTEST_WEIGHS_BY_LSE;
   return method;
 }
-constexpr Method in_one_sum(Method method) { return method.computes.one_sum = true, method; }
+constexpr Method in_one_sum(Method method) {
+  method.computes.one_sum = true;
+  return method;
+}
 constexpr Method weighing_pairs(Method method) {
   method.weighs_pairs = true;
   method.declares.ways |= ATTEST_WEIGHS_PAIRS;
   return method;
 }
-constexpr Method folded(Method method) { return method.folds_scale = true, method; }
+constexpr Method folded(Method method) {
+  method.folds_scale = true;
+  return method;
+}
 constexpr SamplingArithmetic sampling_in(int32_t dtype) { return {dtype, dtype, dtype, dtype, 0}; }
 
 // All of them take part in the count of false failures.

@@ -336,7 +336,10 @@ class SoftmaxKernel {
 
   /// Probabilities of a tile whose normaliser is known; what they add up to is 1 but for roundings.
   void add_known(const Row& row, float* s, int64_t count) {
-    if (row.top == kHidden) return std::fill_n(s, count, 0.0f), void();
+    if (row.top == kHidden) {
+      std::fill_n(s, count, 0.0f);
+      return;
+    }
     const float lse = row.top + std::log(row.total);
     exponentials(s, count, weighs_by_lse() ? lse : row.top, m_.computes);
     probabilities(s, count, weighs_by_lse() ? 1 : row.total, m_.computes, 0);

@@ -3,13 +3,21 @@
 #include "attest.h"
 
 static attest_status query(const attest_problem* problem, attest_support* support) {
-  return (void)problem, (void)support, ATTEST_OK;
+  (void)problem;
+  (void)support;
+  return ATTEST_OK;
 }
 static attest_status create(const attest_problem* problem, void** plan) {
-  return (void)problem, (void)plan, ATTEST_OK;
+  (void)problem;
+  (void)plan;
+  return ATTEST_OK;
 }
 static attest_status run(void* plan, void* const* data, void* workspace, void* stream) {
-  return (void)plan, (void)data, (void)workspace, (void)stream, ATTEST_OK;
+  (void)plan;
+  (void)data;
+  (void)workspace;
+  (void)stream;
+  return ATTEST_OK;
 }
 static void destroy(void* plan) { (void)plan; }
 static const char* last_error(void) { return ""; }

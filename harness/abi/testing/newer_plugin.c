@@ -17,7 +17,10 @@ static attest_status query_newer(const attest_problem* problem, attest_support* 
 static attest_status run_newer(void* plan, void* const* data, void* workspace, void* stream) {
   return data[ATTEST_KEY_SCALES] ? ATTEST_INVALID_PROBLEM : run(plan, data, workspace, stream);
 }
-static attest_status tune(void* plan) { return (void)plan, ATTEST_OK; }
+static attest_status tune(void* plan) {
+  (void)plan;
+  return ATTEST_OK;
+}
 
 const attest_impl* attest_plugin_v1(size_t index) {
   static attest_impl table;

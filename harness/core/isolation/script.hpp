@@ -29,7 +29,10 @@ struct Script {
   std::vector<ScriptStep> steps;
 
   /// Adds a set and returns its index.
-  int32_t add(const SharedTensors& set) { return sets.push_back(&set), int32_t(sets.size()) - 1; }
+  int32_t add(const SharedTensors& set) {
+    sets.push_back(&set);
+    return int32_t(sets.size()) - 1;
+  }
   void create(int plan) { steps.push_back({.kind = ScriptStep::kCreate, .plan = plan}); }
   void run(int plan, int place, int32_t inputs, int32_t outputs) {
     steps.push_back({ScriptStep::kRun, plan, place, inputs, outputs});

@@ -45,7 +45,10 @@ constexpr std::string_view kRelError = "-rel-error", kChain = "chain";
 // A word that says more of an arithmetic than the dtype of a stage; false: `item` is no such word.
 bool read_more(std::string_view item, const Operation& operation, Arithmetic& arithmetic) {
   for (const ArithmeticWay& way : all_ways(operation))
-    if (item == way.name) return arithmetic.ways |= way.bit, true;
+    if (item == way.name) {
+      arithmetic.ways |= way.bit;
+      return true;
+    }
   const size_t equals = item.find('=');
   if (equals == item.npos) return false;
   const std::string_view word = item.substr(0, equals);

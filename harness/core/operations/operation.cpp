@@ -171,7 +171,10 @@ const Role* find_role(const Operation& operation, int32_t index) {
 
 double get_field(const Problem& problem, const Field& field) {
   const std::byte* at = problem.params.data() + field.offset;
-  auto read = [at](auto value) { return std::memcpy(&value, at, sizeof(value)), double(value); };
+  auto read = [at](auto value) {
+    std::memcpy(&value, at, sizeof(value));
+    return double(value);
+  };
   switch (field.type) {
     case Field::Type::kI32: return read(int32_t{});
     case Field::Type::kI64: return read(int64_t{});

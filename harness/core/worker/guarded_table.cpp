@@ -84,11 +84,17 @@ attest_status run(void* plan, void* const* data, void* workspace, void* stream) 
 void destroy(void* plan) {
   guarded_now.watch->after_runs(guarded_now.page->runs);
   const PlanTime time;
-  stop_exceptions("destroy", [&] { return guarded_now.table.destroy(plan), ATTEST_OK; });
+  stop_exceptions("destroy", [&] {
+    guarded_now.table.destroy(plan);
+    return ATTEST_OK;
+  });
 }
 const char* last_error() {
   const char* text = nullptr;
-  stop_exceptions("last_error", [&] { return text = guarded_now.table.last_error(), ATTEST_OK; });
+  stop_exceptions("last_error", [&] {
+    text = guarded_now.table.last_error();
+    return ATTEST_OK;
+  });
   return text;
 }
 

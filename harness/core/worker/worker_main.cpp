@@ -79,8 +79,10 @@ Reply answer(Executor& executor, std::span<const std::byte> message,
 int serve(const char* plugin_path, const char* cpus) {
   void* page =
       mmap(nullptr, sizeof(StatusPage), PROT_READ | PROT_WRITE, MAP_SHARED, kWorkerStatus, 0);
-  if (page == MAP_FAILED)
-    return std::fprintf(stderr, "attest-worker is started by attest, not by hand\n"), 64;
+  if (page == MAP_FAILED) {
+    std::fprintf(stderr, "attest-worker is started by attest, not by hand\n");
+    return 64;
+  }
   close(kWorkerStatus);
   auto& status = *static_cast<StatusPage*>(page);
   note_faults(status);
@@ -117,12 +119,14 @@ int serve(const char* plugin_path, const char* cpus) {
 }  // namespace attest::core
 
 int main(int argc, char** argv) {
-  if (argc != 3)
-    return std::fprintf(stderr,
-                        "usage: attest-worker PLUGIN CPUS (started by attest, not by hand)\n"),
-           64;
-  if (fcntl(attest::core::kWorkerControl, F_GETFD) < 0)
-    return std::fprintf(stderr, "attest-worker is started by attest, not by hand\n"), 64;
+  if (argc != 3) {
+    std::fprintf(stderr, "usage: attest-worker PLUGIN CPUS (started by attest, not by hand)\n");
+    return 64;
+  }
+  if (fcntl(attest::core::kWorkerControl, F_GETFD) < 0) {
+    std::fprintf(stderr, "attest-worker is started by attest, not by hand\n");
+    return 64;
+  }
   attest::core::start_supervisor();
   return attest::core::serve(argv[1], argv[2]);
 }

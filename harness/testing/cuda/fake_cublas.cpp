@@ -22,14 +22,19 @@ struct Handle {
   const void* workspace = nullptr;
 };
 
-API int cublasCreate_v2(void** handle) { return *handle = new Handle, kSuccess; }
+API int cublasCreate_v2(void** handle) {
+  *handle = new Handle;
+  return kSuccess;
+}
 API int cublasSetStream_v2(void* handle, void*) {
-  return static_cast<Handle*>(handle)->workspace = nullptr, kSuccess;
+  static_cast<Handle*>(handle)->workspace = nullptr;
+  return kSuccess;
 }
 API int cublasSetWorkspace_v2(void* handle, void* workspace, size_t bytes) {
   if (reinterpret_cast<uintptr_t>(workspace) % 256 != 0) return kInvalidValue;
   std::memset(workspace, 0xff, bytes);  // it is all the library's
-  return static_cast<Handle*>(handle)->workspace = workspace, kSuccess;
+  static_cast<Handle*>(handle)->workspace = workspace;
+  return kSuccess;
 }
 API const char* cublasGetStatusString(int status) {
   return status == kSuccess ? "success" : "an argument is invalid";

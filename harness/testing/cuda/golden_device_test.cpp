@@ -31,7 +31,10 @@ class OnHost : public GoldenDevice {
   std::string name() const override { return device_.name(); }
   double multiply_adds_per_s() const override { return device_.multiply_adds_per_s(); }
   double worthwhile_multiply_adds() const override { return 0; }
-  std::unique_ptr<GoldenQueue> open() const override { return ++opened, device_.open(); }
+  std::unique_ptr<GoldenQueue> open() const override {
+    ++opened;
+    return device_.open();
+  }
   mutable int opened = 0;
 
  private:

@@ -272,7 +272,10 @@ class Block {
     Fiber& fiber = fibers_[t];
     if (fiber.done || (fiber.waits_at && fiber.waits_at->generation == fiber.generation))
       return false;
-    if (fiber.sleeps_until > rounds_) return somebody_sleeps_ = true, false;
+    if (fiber.sleeps_until > rounds_) {
+      somebody_sleeps_ = true;
+      return false;
+    }
     fiber.waits_at = nullptr;
     current_ = t;
     go_to(fiber);
@@ -359,7 +362,10 @@ inline int most_shared_bytes() {
 }
 }  // namespace cuda::on_host
 
-inline cudaError_t cudaGetDevice(int* device) { return *device = 0, cudaSuccess; }
+inline cudaError_t cudaGetDevice(int* device) {
+  *device = 0;
+  return cudaSuccess;
+}
 /// A small device.
 inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int) {
   constexpr int kMultiprocessors = 4, kCacheBytes = 64 << 10;
@@ -378,14 +384,20 @@ inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int)
 inline cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
 template <class T>
 cudaError_t cudaMalloc(T** pointer, size_t bytes) {
-  return *pointer = static_cast<T*>(std::malloc(bytes)), cudaSuccess;
+  *pointer = static_cast<T*>(std::malloc(bytes));
+  return cudaSuccess;
 }
-inline cudaError_t cudaFree(void* pointer) { return std::free(pointer), cudaSuccess; }
+inline cudaError_t cudaFree(void* pointer) {
+  std::free(pointer);
+  return cudaSuccess;
+}
 inline cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, int) {
-  return std::memcpy(to, from, bytes), cudaSuccess;
+  std::memcpy(to, from, bytes);
+  return cudaSuccess;
 }
 inline cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t) {
-  return std::memset(to, value, bytes), cudaSuccess;
+  std::memset(to, value, bytes);
+  return cudaSuccess;
 }
 inline cudaError_t cudaGetLastError() { return cudaSuccess; }
 inline const char* cudaGetErrorString(cudaError_t) { return "no error"; }
@@ -397,7 +409,8 @@ inline std::map<const void*, int>& allowed_shared_bytes() {
 }
 template <class Kernel>
 cudaError_t cudaFuncSetAttribute(Kernel kernel, int, int bytes) {
-  return allowed_shared_bytes()[reinterpret_cast<const void*>(kernel)] = bytes, cudaSuccess;
+  allowed_shared_bytes()[reinterpret_cast<const void*>(kernel)] = bytes;
+  return cudaSuccess;
 }
 
 using std::max, std::min;
@@ -438,11 +451,13 @@ inline int atomicMax(int* at, int value) { return std::exchange(*at, std::max(*a
 inline float __fdividef(float x, float y) { return x / y; }
 inline uint32_t __float_as_uint(float x) {
   uint32_t bits;
-  return std::memcpy(&bits, &x, sizeof(bits)), bits;
+  std::memcpy(&bits, &x, sizeof(bits));
+  return bits;
 }
 inline float __uint_as_float(uint32_t bits) {
   float x;
-  return std::memcpy(&x, &bits, sizeof(x)), x;
+  std::memcpy(&x, &bits, sizeof(x));
+  return x;
 }
 
 struct __half {
@@ -611,7 +626,9 @@ CUDA_ON_HOST_CLONES static inline void add_products(float (&c)[4], const double 
   }
   const auto power_of_two = [](uint64_t exponent) {
     double power;
-    return exponent <<= 52, std::memcpy(&power, &exponent, sizeof(power)), power;
+    exponent <<= 52;
+    std::memcpy(&power, &exponent, sizeof(power));
+    return power;
   };
   for (int e = 0; e < 4; ++e) {
     if (largest[e] == 0 || !std::isfinite(plain[e])) {

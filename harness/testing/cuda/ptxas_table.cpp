@@ -25,7 +25,10 @@ void add(cuda::Shapes& shapes, const char* name) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) return std::fputs("usage: ptxas_table TITLE <LINES\n", stderr), 64;
+  if (argc != 2) {
+    std::fputs("usage: ptxas_table TITLE <LINES\n", stderr);
+    return 64;
+  }
   cuda::Shapes shapes;
 #define ATTEST_SHAPE(...) add<__VA_ARGS__>(shapes, #__VA_ARGS__);
 #include "kernel_shapes.inc"

@@ -50,7 +50,10 @@ static int query(const attest_impl* impl, const char* what) {
   timespec_get(&begin, TIME_UTC);
   const attest_status status = impl->query(&problem.problem, &support.support);
   timespec_get(&end, TIME_UTC);
-  if (status != ATTEST_OK) return fprintf(stderr, "%s: %s\n", what, support.support.reason), 1;
+  if (status != ATTEST_OK) {
+    fprintf(stderr, "%s: %s\n", what, support.support.reason);
+    return 1;
+  }
   printf("%.3f %s\n",
          (double)(end.tv_sec - begin.tv_sec) * 1e3 + (double)(end.tv_nsec - begin.tv_nsec) * 1e-6,
          what);
@@ -59,7 +62,10 @@ static int query(const attest_impl* impl, const char* what) {
 
 int main(int argc, char** argv) {
   void* plugin = argc == 2 ? dlopen(argv[1], RTLD_NOW) : NULL;
-  if (!plugin) return fprintf(stderr, "usage: query_times PLUGIN\n"), 64;
+  if (!plugin) {
+    fprintf(stderr, "usage: query_times PLUGIN\n");
+    return 64;
+  }
   const attest_impl* (*table)(size_t) =
       (const attest_impl* (*)(size_t))dlsym(plugin, "attest_plugin_v1");
   const attest_impl* impl = table(0);

@@ -164,21 +164,26 @@ using Act = void (*)(const Problem&);
 
 attest_status query(const attest_problem*, attest_support*) { return ATTEST_OK; }
 attest_status query_boast(const attest_problem*, attest_support* support) {
-  return support->stage[ATTEST_SOFTMAX_PROBABILITY].rel_error = 1e30f, ATTEST_OK;
+  support->stage[ATTEST_SOFTMAX_PROBABILITY].rel_error = 1e30f;
+  return ATTEST_OK;
 }
 attest_status query_unknown(const attest_problem*, attest_support* support) {
-  return support->stage[ATTEST_SOFTMAX_ACCUMULATOR].dtype = 77, ATTEST_OK;
+  support->stage[ATTEST_SOFTMAX_ACCUMULATOR].dtype = 77;
+  return ATTEST_OK;
 }
 attest_status query_notes(const attest_problem*, attest_support* support) {
   std::memset(support->reason, 'x', sizeof support->reason);  // without an end
-  return support->reason[0] = '\x1b', ATTEST_OK;
+  support->reason[0] = '\x1b';
+  return ATTEST_OK;
 }
 attest_status query_hang(const attest_problem*, attest_support*) {
-  return wait_to_be_ended(), ATTEST_OK;
+  wait_to_be_ended();
+  return ATTEST_OK;
 }
 
 attest_status create(const attest_problem* problem, void** plan) {
-  return *plan = const_cast<attest_problem*>(problem), ATTEST_OK;
+  *plan = const_cast<attest_problem*>(problem);
+  return ATTEST_OK;
 }
 attest_status create_bound(const attest_problem* problem, void** plan) {
   change_affinity();

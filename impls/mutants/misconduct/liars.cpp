@@ -12,11 +12,11 @@ enum class Place { kQk, kScore, kProbability, kPv, kAccumulator };
 constexpr Arithmetic with(Place place, int32_t dtype) {
   Arithmetic a = kFloat;
   switch (place) {
-    case Place::kQk: return a.qk = dtype, a;
-    case Place::kScore: return a.score = dtype, a;
-    case Place::kProbability: return a.probability = dtype, a;
-    case Place::kPv: return a.pv = dtype, a;
-    case Place::kAccumulator: return a.accumulator = dtype, a;
+    case Place::kQk: a.qk = dtype; break;
+    case Place::kScore: a.score = dtype; break;
+    case Place::kProbability: a.probability = dtype; break;
+    case Place::kPv: a.pv = dtype; break;
+    case Place::kAccumulator: a.accumulator = dtype; break;
   }
   return a;
 }

@@ -255,7 +255,10 @@ void forget(Bug bug, OwnProblem& own) {
     case Bug::kKeyWithoutShift: p.shift_y = p.shift_x = 0; break;
     case Bug::kKeyOfShiftPresent: p.shift_y = p.shift_y > 0, p.shift_x = p.shift_x > 0; break;
     case Bug::kKeyWithoutShiftBias: p.shift_bias = 0; break;
-    case Bug::kKeyWithoutGridWindow: return drop(ATTEST_REL_BIAS), void(p.window_height = 0);
+    case Bug::kKeyWithoutGridWindow:
+      drop(ATTEST_REL_BIAS);
+      p.window_height = 0;
+      break;
     case Bug::kKeyWithoutRelBias: return drop(ATTEST_REL_BIAS);
     case Bug::kKeyWithoutDtype:
       for (attest_tensor& tensor : own.tensor)
@@ -264,9 +267,18 @@ void forget(Bug bug, OwnProblem& own) {
     case Bug::kKeyWithoutStrides:
       for (attest_tensor& tensor : own.tensor) std::memset(tensor.stride, 0, sizeof tensor.stride);
       break;
-    case Bug::kKeyWithoutKvHeads: return drop_keys(), void(p.num_kv_heads = 0);
-    case Bug::kKeyOfGroups: return drop_keys(), void(p.num_kv_heads = p.num_kv_heads < p.num_heads);
-    case Bug::kKeyWithoutLengths: return drop(ATTEST_SEQ_LENS_Q), drop(ATTEST_SEQ_LENS_KV);
+    case Bug::kKeyWithoutKvHeads:
+      drop_keys();
+      p.num_kv_heads = 0;
+      break;
+    case Bug::kKeyOfGroups:
+      drop_keys();
+      p.num_kv_heads = p.num_kv_heads < p.num_heads;
+      break;
+    case Bug::kKeyWithoutLengths:
+      drop(ATTEST_SEQ_LENS_Q);
+      drop(ATTEST_SEQ_LENS_KV);
+      break;
     default: break;
   }
 }

@@ -15,7 +15,10 @@ const attest_impl* load(const std::string& name) {
       (folder != nullptr ? std::string(folder) : std::string(ATTEST_BINARY_DIR) + "/plugins") +
       "/" + name + ".so";
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return std::fprintf(stderr, "%s\n", dlerror()), nullptr;
+  if (library == nullptr) {
+    std::fprintf(stderr, "%s\n", dlerror());
+    return nullptr;
+  }
   return reinterpret_cast<const attest_impl* (*)(size_t)>(dlsym(library, "attest_plugin_v1"))(0);
 }
 

@@ -93,41 +93,61 @@ void read_clocks(uint64_t* stamps) {
 }  // namespace
 
 FAKE int cuInit(unsigned) { return kOk; }
-FAKE int cuDriverGetVersion(int* version) { return *version = 12040, kOk; }
-FAKE int cuDeviceGetCount(int* count) { return *count = wants("no-device") ? 0 : 1, kOk; }
+FAKE int cuDriverGetVersion(int* version) {
+  *version = 12040;
+  return kOk;
+}
+FAKE int cuDeviceGetCount(int* count) {
+  *count = wants("no-device") ? 0 : 1;
+  return kOk;
+}
 FAKE int cuDeviceGet(int* device, int ordinal) {
-  return *device = ordinal, ordinal == 0 ? kOk : kInvalid;
+  *device = ordinal;
+  return ordinal == 0 ? kOk : kInvalid;
 }
 FAKE int cuDeviceGetName(char* name, int size, int) {
-  return std::strncpy(name, "Fake", size_t(size)), kOk;
+  std::strncpy(name, "Fake", size_t(size));
+  return kOk;
 }
 FAKE int cuDeviceGetPCIBusId(char* text, int size, int) {
-  return std::strncpy(text, "0000:17:00.0", size_t(size)), kOk;
+  std::strncpy(text, "0000:17:00.0", size_t(size));
+  return kOk;
 }
 FAKE int cuDeviceGetAttribute(int* value, int attribute, int) {
   static const std::map<int, int> values = {{13, 2000000}, {16, 4},       {18, 0}, {36, 1000000},
                                             {37, 512},     {38, 1 << 20}, {75, 9}, {76, 0},
                                             {87, 2},       {115, 1}};
-  if (attribute == 75 && wants("newer-than-nvcc")) return *value = 99, kOk;
+  if (attribute == 75 && wants("newer-than-nvcc")) {
+    *value = 99;
+    return kOk;
+  }
   const auto at = values.find(attribute);
   return at == values.end() ? kInvalid : (*value = at->second, kOk);
 }
-FAKE int cuDeviceTotalMem_v2(size_t* bytes, int) { return *bytes = kMemory, kOk; }
+FAKE int cuDeviceTotalMem_v2(size_t* bytes, int) {
+  *bytes = kMemory;
+  return kOk;
+}
 FAKE int cuDevicePrimaryCtxRetain(void** context, int) {
   static int one;
-  return *context = &one, kOk;
+  *context = &one;
+  return kOk;
 }
 FAKE int cuDevicePrimaryCtxRelease_v2(int) { return kOk; }
 FAKE int cuCtxSetCurrent(void*) { return kOk; }
 FAKE int cuMemAlloc_v2(unsigned long long* address, size_t bytes) {
-  if (capturing) return capturing->invalid = true, kCaptureUnsupported;
+  if (capturing) {
+    capturing->invalid = true;
+    return kCaptureUnsupported;
+  }
   if (bytes > kMemory || wants("no-room")) return kNoMemory;
   *address =
       reinterpret_cast<unsigned long long>(std::aligned_alloc(512, (bytes + 511) / 512 * 512));
   return kOk;
 }
 FAKE int cuMemFree_v2(unsigned long long address) {
-  return std::free(reinterpret_cast<void*>(address)), kOk;
+  std::free(reinterpret_cast<void*>(address));
+  return kOk;
 }
 FAKE int cuMemAllocAsync(unsigned long long* address, size_t bytes, void*) {
   if (cuMemAlloc_v2(address, bytes) != kOk) return kNoMemory;
@@ -137,36 +157,54 @@ FAKE int cuMemAllocAsync(unsigned long long* address, size_t bytes, void*) {
   return kOk;
 }
 FAKE int cuMemFreeAsync(unsigned long long address, void*) {
-  return pool_used -= pool[address], pool.erase(address), cuMemFree_v2(address);
+  pool_used -= pool[address];
+  pool.erase(address);
+  return cuMemFree_v2(address);
 }
-FAKE int cuDeviceGetMemPool(void** one, int) { return *one = &pool, kOk; }
+FAKE int cuDeviceGetMemPool(void** one, int) {
+  *one = &pool;
+  return kOk;
+}
 FAKE int cuMemPoolGetAttribute(void*, int attribute, void* value) {
-  return *static_cast<uint64_t*>(value) = attribute == 8 ? pool_high : pool_used,
-         attribute == 7 || attribute == 8 ? kOk : kInvalid;
+  *static_cast<uint64_t*>(value) = attribute == 8 ? pool_high : pool_used;
+  return attribute == 7 || attribute == 8 ? kOk : kInvalid;
 }
 FAKE int cuMemPoolSetAttribute(void*, int attribute, void* value) {
   if (attribute != 8 || *static_cast<uint64_t*>(value) != 0) return kInvalid;
-  return pool_high = 0, kOk;
+  pool_high = 0;
+  return kOk;
 }
 FAKE int cuMemHostAlloc(void** address, size_t bytes, unsigned) {
-  return *address = std::malloc(bytes), kOk;
+  *address = std::malloc(bytes);
+  return kOk;
 }
-FAKE int cuMemFreeHost(void* address) { return std::free(address), kOk; }
+FAKE int cuMemFreeHost(void* address) {
+  std::free(address);
+  return kOk;
+}
 FAKE int cuMemHostGetDevicePointer_v2(unsigned long long* address, void* host, unsigned) {
-  return *address = reinterpret_cast<unsigned long long>(host), kOk;
+  *address = reinterpret_cast<unsigned long long>(host);
+  return kOk;
 }
 FAKE int cuMemcpyHtoDAsync_v2(unsigned long long to, const void* from, size_t bytes, void*) {
-  return std::memcpy(reinterpret_cast<void*>(to), from, bytes), kOk;
+  std::memcpy(reinterpret_cast<void*>(to), from, bytes);
+  return kOk;
 }
 FAKE int cuMemcpyDtoHAsync_v2(void* to, unsigned long long from, size_t bytes, void*) {
-  return std::memcpy(to, reinterpret_cast<const void*>(from), bytes),
-         wants("fault-in-copy") ? kIllegalAddress : kOk;
+  std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
+  return wants("fault-in-copy") ? kIllegalAddress : kOk;
 }
 FAKE int cuMemsetD8Async(unsigned long long to, unsigned char value, size_t bytes, void* stream) {
   return enqueue(stream, [=] { std::memset(reinterpret_cast<void*>(to), value, bytes); });
 }
-FAKE int cuStreamCreate(void** stream, unsigned) { return *stream = new Stream, kOk; }
-FAKE int cuStreamDestroy_v2(void* stream) { return delete static_cast<Stream*>(stream), kOk; }
+FAKE int cuStreamCreate(void** stream, unsigned) {
+  *stream = new Stream;
+  return kOk;
+}
+FAKE int cuStreamDestroy_v2(void* stream) {
+  delete static_cast<Stream*>(stream);
+  return kOk;
+}
 FAKE int cuStreamSynchronize(void* stream) {
   if (refuses(stream)) return kCaptureUnsupported;
   auto& one = *static_cast<Stream*>(stream);
@@ -180,12 +218,21 @@ FAKE int cuStreamWaitValue32_v2(void* stream, unsigned long long address, unsign
                                 unsigned) {
   if (wants("no-wait")) return kNotSupported;
   auto& one = *static_cast<Stream*>(stream);
-  return one.value = reinterpret_cast<uint32_t*>(address), one.awaited = value, kOk;
+  one.value = reinterpret_cast<uint32_t*>(address);
+  one.awaited = value;
+  return kOk;
 }
-FAKE int cuEventCreate(void** event, unsigned) { return *event = new Event, kOk; }
-FAKE int cuEventDestroy_v2(void* event) { return delete static_cast<Event*>(event), kOk; }
+FAKE int cuEventCreate(void** event, unsigned) {
+  *event = new Event;
+  return kOk;
+}
+FAKE int cuEventDestroy_v2(void* event) {
+  delete static_cast<Event*>(event);
+  return kOk;
+}
 FAKE int cuEventRecord(void* event, void*) {
-  return static_cast<Event*>(event)->at = std::chrono::steady_clock::now(), kOk;
+  static_cast<Event*>(event)->at = std::chrono::steady_clock::now();
+  return kOk;
 }
 FAKE int cuEventElapsedTime(float* milliseconds, void* begin, void* end) {
   *milliseconds = std::chrono::duration<float, std::milli>(static_cast<Event*>(end)->at -
@@ -200,7 +247,11 @@ FAKE int cuLaunchHostFunc(void* stream, void (*work)(void*), void* data) {
 FAKE int cuStreamBeginCapture_v2(void* stream, int) {
   auto& one = *static_cast<Stream*>(stream);
   if (one.capturing) return kInvalid;
-  return capturing = &one, one.capturing = true, one.invalid = false, one.captured.clear(), kOk;
+  capturing = &one;
+  one.capturing = true;
+  one.invalid = false;
+  one.captured.clear();
+  return kOk;
 }
 FAKE int cuStreamEndCapture(void* stream, void** graph) {
   auto& one = *static_cast<Stream*>(stream);
@@ -211,22 +262,32 @@ FAKE int cuStreamEndCapture(void* stream, void** graph) {
   return one.invalid ? kCaptureInvalidated : kOk;
 }
 FAKE int cuGraphGetNodes(void* graph, void**, size_t* count) {
-  return *count = static_cast<Graph*>(graph)->size(), kOk;
+  *count = static_cast<Graph*>(graph)->size();
+  return kOk;
 }
 FAKE int cuGraphInstantiateWithFlags(void** ready, void* graph, unsigned long long) {
-  return *ready = new Graph(*static_cast<Graph*>(graph)), kOk;
+  *ready = new Graph(*static_cast<Graph*>(graph));
+  return kOk;
 }
 FAKE int cuGraphLaunch(void* ready, void*) {
   for (const auto& work : *static_cast<Graph*>(ready)) work();
   return kOk;
 }
-FAKE int cuGraphExecDestroy(void* ready) { return delete static_cast<Graph*>(ready), kOk; }
-FAKE int cuGraphDestroy(void* graph) { return delete static_cast<Graph*>(graph), kOk; }
+FAKE int cuGraphExecDestroy(void* ready) {
+  delete static_cast<Graph*>(ready);
+  return kOk;
+}
+FAKE int cuGraphDestroy(void* graph) {
+  delete static_cast<Graph*>(graph);
+  return kOk;
+}
 FAKE int cuModuleLoadData(void** module, const void* image) {
   const std::string text = static_cast<const char*>(image);
   if (wants("no-ptx")) return kInvalidPtx;
-  if (text.find(".version") != text.npos && text.find(".entry attest_clock_stamps(") != text.npos)
-    return *module = &clock_module, kOk;
+  if (text.find(".version") != text.npos && text.find(".entry attest_clock_stamps(") != text.npos) {
+    *module = &clock_module;
+    return kOk;
+  }
   if (!text.starts_with(kLibraryOfKernels)) return kInvalidPtx;
   *module = dlopen(text.c_str() + std::strlen(kLibraryOfKernels), RTLD_NOW | RTLD_LOCAL);
   return *module ? kOk : kInvalidPtx;
@@ -245,7 +306,8 @@ FAKE int cuLaunchKernel(void* function, unsigned blocks, unsigned, unsigned, uns
                         unsigned, unsigned, unsigned, void* stream, void** parameters, void**) {
   if (function != &clock_module) {
     if (blocks == 0 || refuses(stream)) return kInvalid;
-    return reinterpret_cast<KernelOnHost*>(function)(blocks, threads, parameters), kOk;
+    reinterpret_cast<KernelOnHost*>(function)(blocks, threads, parameters);
+    return kOk;
   }
   auto* stamps = reinterpret_cast<uint64_t*>(*static_cast<unsigned long long*>(parameters[0]));
   return enqueue(stream, [=] { read_clocks(stamps); });

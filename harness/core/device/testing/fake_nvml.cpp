@@ -22,7 +22,8 @@ bool knows_no_more_than_clocks() { return wants("poor") || wants("refuses"); }
 template <class Number>
 int tell(Number* where, Number value) {
   if (knows_no_more_than_clocks()) return kNotSupported;
-  return *where = value, kOk;
+  *where = value;
+  return kOk;
 }
 
 }  // namespace
@@ -30,11 +31,13 @@ int tell(Number* where, Number value) {
 FAKE int nvmlInit_v2() { return kOk; }
 FAKE int nvmlDeviceGetHandleByPciBusId_v2(const char* bus_id, void** device) {
   static int one;
-  return *device = &one, std::string(bus_id) == "0000:17:00.0" ? kOk : kInvalid;
+  *device = &one;
+  return std::string(bus_id) == "0000:17:00.0" ? kOk : kInvalid;
 }
 FAKE int nvmlDeviceGetClockInfo(void*, int type, unsigned* mhz) {
   if (wants("refuses")) return kNotSupported;
-  return *mhz = type == 1 ? 1980 : 3201, type == 1 || type == 2 ? kOk : kInvalid;
+  *mhz = type == 1 ? 1980 : 3201;
+  return type == 1 || type == 2 ? kOk : kInvalid;
 }
 FAKE int nvmlDeviceGetTemperature(void*, int sensor, unsigned* celsius) {
   return sensor == 0 ? tell(celsius, 41u) : kInvalid;

@@ -232,7 +232,10 @@ struct Forward {
     };
     Real& x = inputs[role][size_t(index)];
     const Real kept = x, step = p.top_k > 0 ? 1e-4L : 1e-3L;  // no step may change what counts
-    const auto at = [&](Real move) { return x = kept + move, sum(); };
+    const auto at = [&](Real move) {
+      x = kept + move;
+      return sum();
+    };
     const Real slope = (8 * (at(step) - at(-step)) - (at(2 * step) - at(-2 * step))) / (12 * step);
     x = kept;
     return slope;

@@ -116,7 +116,10 @@ __device__ inline Stages stages_of(const Job& job, const Row& row, double dot, i
   }
   made.score = made.capped;
   const double hidden = -INFINITY;
-  if (place < row.begin || place >= row.end) return made.score = hidden, made;
+  if (place < row.begin || place >= row.end) {
+    made.score = hidden;
+    return made;
+  }
   if (row.slope != 0) made.score -= row.slope * fabs(static_cast<double>(row.diagonal - place));
   if (job.in.bias.data) {
     const double bias = load(job.in.bias, row.bias + place * job.in.bias.stride);
