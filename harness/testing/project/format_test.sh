@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Checks the form of the sources: clang-format 19 would change none of them, and no line of code,
-# script or page is longer than 100 columns, and no statement is `return x, y;`. In pages, tables and
-# blocks of code may be wider; pages that programs write are left out.
+# Checks the form of the sources: clang-format 19 would change none of them, no statement is
+# `return x, y;`, and no line of code, script or page is longer than 100 columns. In pages, tables
+# and blocks of code may be wider; pages that programs write are left out.
 # usage: format_test.sh SOURCE_DIR        exit code 77 (skipped): no clang-format-19
 set -euo pipefail
 cd "$1"
