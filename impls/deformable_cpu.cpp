@@ -1,7 +1,7 @@
 // deformable_cpu: multi-scale deformable attention in float32, SIMD and threads over queries of
-// heads (simd/deformable/deformable.cpp). V of a head is copied together, with an edge of zeros
-// around each level, if its rows are read often. If it is larger than a cache, queries are sorted
-// by place, so that pixels are read again while they are near. The order changes no output.
+// heads (simd/deformable/deformable.cpp). V of a head is copied together if its rows are read
+// often. If it is larger than a cache, queries are sorted by place, so that pixels are read again
+// while they are near. The order changes no output.
 #include <omp.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ using impls::ceil_div;
 struct DeformableCpu {
   static constexpr attest::Info kInfo{
       .name = "deformable_cpu",
-      .version = "1",
+      .version = "2",
       .summary = "multi-scale deformable attention in float32, SIMD and threads",
       .operation = ATTEST_DEFORMABLE,
       .dtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_BF16),

@@ -116,7 +116,7 @@ TEST(DeformableCpu, NanAndInfiniteWeightsCountInPixelsOfTheLevelOnly) {
                [](Trial& t) { return trial::judge_deformable(t, true); });
 }
 
-/// Levels of some 60 pixels each, and so many points that a query fills more than one block.
+/// Levels of some 60 pixels each, and so many points that a block has one query.
 Trial make_many_levels(uint64_t seed) {
   Random r{std::mt19937_64(seed)};
   Trial t;
