@@ -49,7 +49,8 @@ void add_phase(const PhaseRecord& phase, const std::string& rate, std::vector<st
   std::string missed;
   for (const auto& [hz, count] : phase.missed_by_hz)
     missed += fmt::format("{}{} at {}Hz", missed.empty() ? "" : ", ", count, hz);
-  lines.push_back(fmt::format("the same processing times, none dropped, would miss: {}", missed));
+  lines.push_back(
+      fmt::format("the same delays and processing times, none dropped, would miss: {}", missed));
 }
 
 std::string energy_line(const EnergyRecord& energy) {

@@ -47,7 +47,7 @@ TEST(PacingLines, SayWhatIsSupported) {
           "90.0 ms at 99 % confidence), p99.9 90.0 ms (not supported by 500 frames: 4603 "
           "needed), max 90.0 ms; oldest frame used 40.0 ms",
           HasSubstr("20Hz alone, latest-only: 3 of 502 frames missed, 2 of them dropped;"),
-          "the same processing times, none dropped, would miss: 1 at 12Hz, 7 at 30Hz"));
+          "the same delays and processing times, none dropped, would miss: 1 at 12Hz, 7 at 30Hz"));
 }
 
 TEST(PacingLines, NameNeighboursAndTheirWork) {

@@ -6,63 +6,19 @@
 #include <thread>
 
 #include "core/measure/energy_meter.hpp"
+#include "core/run/phase.hpp"
 #include "core/run/runner.hpp"
-#include "core/statistics/deadline.hpp"
-#include "core/statistics/statistics.hpp"
 #include "core/tensor/random.hpp"
 
 namespace attest::core {
 namespace {
 
-constexpr double kShares[] = {0.5, 0.9, 0.99, 0.999};
-constexpr int kOtherRates_hz[] = {10, 12, 15, 20, 30};
 // Runs for energy follow one another for so long, and the machine idles half of it before and
 // after. Sensors of devices form a mean over up to a tenth of a second.
 constexpr double kEnergyWindow_ns = 1.5e9;
 constexpr auto kIdle = std::chrono::milliseconds(750);
 // `same` neighbours work for so much longer than the frames need, because they start before them.
 constexpr double kNeighbourLead_ns = 3e9;
-
-std::vector<PercentileRecord> percentiles_of(std::vector<double> latencies) {
-  std::ranges::sort(latencies);
-  std::vector<PercentileRecord> records;
-  for (const double share : kShares) {
-    const Percentile p = percentile(latencies, share);
-    records.push_back({p.share, p.value, p.low, p.high, p.coverage, p.claimed, p.needed});
-  }
-  return records;
-}
-
-PolicyRecord policy_record(const std::string& policy, const PlayedFrames& played,
-                           double period_ns) {
-  return {.policy = policy,
-          .frames = int64_t(played.latency.size()) + played.dropped,
-          .dropped = played.dropped,
-          .missed = played.missed(period_ns),
-          .max_latency_ns = *std::ranges::max_element(played.latency),
-          .max_age_ns = *std::ranges::max_element(played.age),
-          .percentiles = percentiles_of(played.latency)};
-}
-
-// At least one frame.
-PhaseRecord phase_of(const PacedReply& paced, double period_ns) {
-  PhaseRecord phase;
-  PlayedFrames measured;
-  for (size_t i = 0; i < paced.starts_ns.size(); ++i) {
-    const double arrival = double(i) * period_ns;
-    phase.processing_time_ns.push_back(paced.ends_ns[i] - paced.starts_ns[i]);
-    measured.latency.push_back(paced.ends_ns[i] - arrival);
-    measured.age.push_back(std::max(0.0, paced.starts_ns[i] - arrival));
-  }
-  phase.latency_ns = measured.latency;
-  phase.policies.push_back(policy_record("queue-all", measured, period_ns));
-  phase.policies.push_back(
-      policy_record("latest-only", latest_only(phase.processing_time_ns, period_ns), period_ns));
-  for (const int hz : kOtherRates_hz)
-    phase.missed_by_hz[std::to_string(hz)] =
-        queue_all(phase.processing_time_ns, 1e9 / hz).missed(1e9 / hz);
-  return phase;
-}
 
 double largest_percentile_ns(const PhaseRecord& phase) {
   return phase.policies.front().percentiles.back().value_ns;
@@ -159,7 +115,7 @@ std::optional<PhaseRecord> CaseRunner::pace_phase(Trial& trial, bool contended, 
     outcome = *paced.failure;
     return std::nullopt;
   }
-  PhaseRecord phase = phase_of(paced, pace.period_ns);
+  PhaseRecord phase = phase_record(paced.starts_ns, paced.ends_ns, pace.period_ns);
   phase.neighbours = std::move(works);
   return phase;
 }

@@ -81,12 +81,24 @@ int64_t PlayedFrames::missed(double deadline) const {
   return dropped + std::ranges::count_if(latency, [&](double one) { return one > deadline; });
 }
 
-PlayedFrames queue_all(std::span<const double> service, double period) {
+std::vector<FrameWork> frame_works(std::span<const double> starts, std::span<const double> ends,
+                                   double period) {
+  std::vector<FrameWork> works;
+  double free = 0;
+  for (size_t i = 0; i < starts.size(); ++i) {
+    const double ready = std::max(double(i) * period, free);
+    works.push_back({.time = ends[i] - starts[i], .delay = std::max(0.0, starts[i] - ready)});
+    free = ends[i];
+  }
+  return works;
+}
+
+PlayedFrames queue_all(std::span<const FrameWork> works, double period) {
   PlayedFrames played;
   double free = 0, arrival = 0;
-  for (const double time : service) {
-    const double start = std::max(arrival, free);
-    free = start + time;
+  for (const FrameWork& work : works) {
+    const double start = std::max(arrival, free) + work.delay;
+    free = start + work.time;
     played.age.push_back(start - arrival);
     played.latency.push_back(free - arrival);
     arrival += period;
@@ -94,18 +106,18 @@ PlayedFrames queue_all(std::span<const double> service, double period) {
   return played;
 }
 
-PlayedFrames latest_only(std::span<const double> service, double period) {
+PlayedFrames latest_only(std::span<const FrameWork> works, double period) {
   PlayedFrames played;
   double free = 0;
   int64_t next = 0;  // the oldest frame that was neither worked on nor dropped
-  for (const double time : service) {
+  for (const FrameWork& work : works) {
     const auto newest = int64_t(std::floor(free / period));  // that has arrived
     if (newest > next) {
       played.dropped += newest - next;
       next = newest;
     }
-    const double arrival = double(next) * period, start = std::max(arrival, free);
-    free = start + time;
+    const double arrival = double(next) * period, start = std::max(arrival, free) + work.delay;
+    free = start + work.time;
     played.age.push_back(start - arrival);
     played.latency.push_back(free - arrival);
     ++next;

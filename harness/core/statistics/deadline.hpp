@@ -47,10 +47,20 @@ struct PlayedFrames {
   int64_t missed(double deadline) const;
 };
 
-/// Works on every frame, in order. `service`: the time that work on each takes.
-PlayedFrames queue_all(std::span<const double> service, double period);
-/// Always takes the newest frame that has arrived and drops the older ones. Ends when `service` is
+/// The work on one frame. It begins `delay` later than it could: the frame has arrived and the work
+/// before it has ended, but the caller or the machine is late.
+struct FrameWork {
+  double time = 0, delay = 0;
+};
+
+/// The work on frames that arrived once a period, by when the work on each started and ended.
+std::vector<FrameWork> frame_works(std::span<const double> starts, std::span<const double> ends,
+                                   double period);
+
+/// Works on every frame, in order. Delays are part of latencies and ages.
+PlayedFrames queue_all(std::span<const FrameWork> works, double period);
+/// Always takes the newest frame that has arrived and drops the older ones. Ends when `works` is
 /// used up.
-PlayedFrames latest_only(std::span<const double> service, double period);
+PlayedFrames latest_only(std::span<const FrameWork> works, double period);
 
 }  // namespace attest::core

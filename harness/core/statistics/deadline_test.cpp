@@ -89,9 +89,35 @@ TEST(Percentile, IntervalsCoverAndClaimsHold) {
   }
 }
 
+// Works that begin as soon as they can.
+std::vector<FrameWork> without_delay(const std::vector<double>& times) {
+  std::vector<FrameWork> works;
+  for (const double time : times) works.push_back({.time = time});
+  return works;
+}
+
+TEST(FrameWorks, ADelayIsWhatTheQueueDoesNotExplain) {
+  // Frames arrive at 0, 10, 20, 30. The second starts 13 late, by itself; the third waits for it
+  // and starts 1 after its end.
+  const std::vector<double> starts = {0, 23, 26, 30}, ends = {1, 25, 27, 32};
+  const std::vector<FrameWork> works = frame_works(starts, ends, 10);
+  ASSERT_EQ(works.size(), 4u);
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(works[i].time, ends[i] - starts[i]) << i;
+  EXPECT_EQ(works[0].delay, 0);
+  EXPECT_EQ(works[1].delay, 13);
+  EXPECT_EQ(works[2].delay, 1);
+  EXPECT_EQ(works[3].delay, 0);
+}
+
+TEST(FrameWorks, PlayedAgainAtTheirRateAreWhatWasMeasured) {
+  const std::vector<double> starts = {0, 23, 26, 30}, ends = {1, 25, 27, 32};
+  const PlayedFrames played = queue_all(frame_works(starts, ends, 10), 10);
+  EXPECT_THAT(played.latency, ElementsAre(1, 15, 7, 2));
+  EXPECT_THAT(played.age, ElementsAre(0, 13, 6, 0));
+}
+
 TEST(QueueAll, ASlowFrameDelaysThoseBehindIt) {
-  const std::vector<double> service = {1, 25, 1, 1, 1};
-  const PlayedFrames played = queue_all(service, 10);
+  const PlayedFrames played = queue_all(without_delay({1, 25, 1, 1, 1}), 10);
   EXPECT_THAT(played.latency, ElementsAre(1, 25, 16, 7, 1));
   EXPECT_THAT(played.age, ElementsAre(0, 0, 15, 6, 0));
   EXPECT_EQ(played.dropped, 0);
@@ -101,17 +127,25 @@ TEST(QueueAll, ASlowFrameDelaysThoseBehindIt) {
 
 TEST(LatestOnly, DropsWhatIsOld) {
   // Frames arrive at 0, 10, 20, 30, 40, 50. The second ends at 45: 40 is the newest then.
-  const std::vector<double> service = {1, 35, 1, 1};
-  const PlayedFrames played = latest_only(service, 10);
+  const PlayedFrames played = latest_only(without_delay({1, 35, 1, 1}), 10);
   EXPECT_THAT(played.latency, ElementsAre(1, 35, 6, 1));
   EXPECT_THAT(played.age, ElementsAre(0, 0, 5, 0));
   EXPECT_EQ(played.dropped, 2);
   EXPECT_EQ(played.missed(10), 2 + 1);
 }
 
+TEST(LatestOnly, ALateStartIsLatency) {
+  // The first work on a frame starts 34 late: at its end, at 35, the frame of 30 is the newest.
+  const std::vector<FrameWork> works = {{.time = 1, .delay = 34}, {.time = 1}};
+  const PlayedFrames played = latest_only(works, 10);
+  EXPECT_THAT(played.latency, ElementsAre(35, 6));
+  EXPECT_THAT(played.age, ElementsAre(34, 5));
+  EXPECT_EQ(played.dropped, 2);
+}
+
 TEST(LatestOnly, IsNeverOlderThanAPeriodPlusTheWork) {
-  const std::vector<double> service(50, 25);  // two and a half periods each
-  const PlayedFrames latest = latest_only(service, 10), all = queue_all(service, 10);
+  const std::vector<FrameWork> works(50, {.time = 25});  // two and a half periods each
+  const PlayedFrames latest = latest_only(works, 10), all = queue_all(works, 10);
   EXPECT_LT(*std::ranges::max_element(latest.latency), 25 + 10 + 1e-9);
   EXPECT_GT(all.latency.back(), 700) << "a queue that is never empty grows without end";
   EXPECT_GT(latest.dropped, 60);
