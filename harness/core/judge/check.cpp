@@ -12,6 +12,7 @@
 #include "core/judge/gates.hpp"
 #include "core/judge/tolerance_check.hpp"
 #include "core/operations/rounding.hpp"
+#include "core/operations/unsure.hpp"
 #include "core/tensor/constants.hpp"
 
 namespace attest::core {
@@ -120,7 +121,7 @@ class ChunkJudge {
     const bool once = !chunk_.shared || index == 0;  // rows with one expectation err alike
     for (int64_t e = 0; e < chunk_.width; ++e) {
       const double got = row_[size_t(e)];
-      if (sigma[e] == kInfinity) {
+      if (sigma[e] == kUnsure) {
         unsure_element(row, e, value[e], got, offset + e * stride);
         continue;
       }
@@ -150,7 +151,7 @@ class ChunkJudge {
   // An element of which rounding decides whether it is a number. Only poison is wrong there.
   void unsure_element(int64_t row, int64_t element, double value, double got, int64_t offset) {
     if (is_poison(tensor_, offset) && tally_.worst_ratio < kInfinity)
-      note_worst(kInfinity, row, element, value, got, kInfinity, offset);
+      note_worst(kInfinity, row, element, value, got, 0, offset);
   }
 
   // An element that little but its own rounding may change.

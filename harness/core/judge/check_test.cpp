@@ -1,5 +1,6 @@
 // The judge on the smallest operation: what passes, what fails and by which name, at which element.
 #include "core/judge/check.hpp"
+#include "core/judge/element.hpp"
 #include "core/judge/gates.hpp"
 
 #include <gtest/gtest.h>
@@ -7,6 +8,7 @@
 #include <cmath>
 #include <thread>
 
+#include "core/operations/unsure.hpp"
 #include "testing/scale_operation.hpp"
 
 namespace attest::core {
@@ -225,7 +227,7 @@ class UnsureGolden final : public Golden {
   void expect(const Arithmetic&, const Sink& sink) const override {
     const std::vector<double> value(12, 1.0);
     std::vector<double> sigma(12, 1e-3);
-    sigma[5] = INFINITY;
+    sigma[5] = kUnsure;
     const int64_t row = 0;
     sink({.role = kY,
           .leading = 1,
@@ -237,7 +239,7 @@ class UnsureGolden final : public Golden {
   std::string method() const override { return "test"; }
 };
 
-TEST_F(Check, AcceptsAnythingWrittenWhereSigmaIsInfinite) {
+TEST_F(Check, AcceptsAnythingWrittenWhereRoundingDecides) {
   const UnsureGolden golden;
   std::fill_n(y_.begin(), kWidth, 1.0f);
   for (const float either : {1.0f, -5.0f, INFINITY, NAN}) {
@@ -251,6 +253,14 @@ TEST_F(Check, AcceptsAnythingWrittenWhereSigmaIsInfinite) {
   EXPECT_EQ(judge(problem_, golden, {}, tensors_).outcome.code, ReasonCode::kFailUnwritten);
   y_[5] = 1, y_[6] = NAN;
   EXPECT_EQ(judge(problem_, golden, {}, tensors_).outcome.code, ReasonCode::kFailNan);
+}
+
+// An infinity among the inputs may make sigma infinite, too: that excuses nothing.
+TEST(ErrorInSigmas, AnInfiniteSigmaIsNotUnsure) {
+  EXPECT_EQ(error_in_sigmas(INFINITY, INFINITY, INFINITY, ATTEST_F32), 0);
+  EXPECT_EQ(error_in_sigmas(INFINITY, 1, INFINITY, ATTEST_F32), INFINITY);
+  EXPECT_EQ(error_in_sigmas(NAN, 1, INFINITY, ATTEST_F32), INFINITY);
+  EXPECT_EQ(error_in_sigmas(NAN, 1, kUnsure, ATTEST_F32), 0);
 }
 
 // A golden that gives its rows from several threads at once, one of them with a wrong element.

@@ -5,11 +5,13 @@
 
 #include "core/judge/gates.hpp"
 #include "core/operations/rounding.hpp"
+#include "core/operations/unsure.hpp"
 #include "core/tensor/constants.hpp"
 
 namespace attest::core {
 
 double error_in_sigmas(double expected, double got, double sigma, DType dtype) {
+  if (sigma == kUnsure) return 0;
   if (std::isnan(expected)) return std::isnan(got) ? 0 : kInfinity;
   if (std::isinf(expected)) return got == expected ? 0 : kInfinity;
   if (std::isinf(got) && std::signbit(got) == std::signbit(expected) &&

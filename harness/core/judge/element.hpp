@@ -5,7 +5,8 @@
 namespace attest::core {
 
 /// |got - expected| / sigma, where that quotient says something; otherwise (NaN, infinities, a
-/// sigma of 0, overflow of the output's dtype) 0 if `got` is right, and infinity if it is not.
+/// sigma of 0, overflow of the output's dtype) 0 if `got` is right, and infinity if it is not. 0 if
+/// sigma is kUnsure.
 double error_in_sigmas(double expected, double got, double sigma, DType dtype);
 
 /// Whether the element at `offset` (in elements) still holds the poison that outputs are filled

@@ -23,8 +23,8 @@ struct Expected {
   bool shared = false;  // the arrays below are [width], for all rows; else [rows, width]
   // An exact chunk has value and sigma.
   const double* value = nullptr;  // the true result; may be NaN, or +-inf
-  // The standard deviation of the error of the declared arithmetic. Infinite: rounding decides
-  // whether the element is a number, so that anything is right there but what was never written.
+  // The standard deviation of the error of the declared arithmetic. kUnsure (unsure.hpp): rounding
+  // decides whether the element is a number, so anything is right there but what was never written.
   const double* sigma = nullptr;
   // A sweep has value == nullptr, and low and high.
   const double* low = nullptr;  // the least and the largest value that the element may have

@@ -193,7 +193,7 @@ std::vector<VectorPlace> find_vectors(const fs::path& folder) {
                         .data = folder.parent_path(),
                         .bare = true});
     } else {
-      throw Error(fmt::format("{}: neither a folder nor one of .json and {}", folder.string(),
+      throw Error(fmt::format("{}: must be a folder, a .json file or one of {}", folder.string(),
                               kFilesOfCases));
     }
   } else if (fs::is_directory(folder)) {

@@ -23,7 +23,8 @@ namespace impls {
 namespace HWY_NAMESPACE {
 
 constexpr int64_t kWidest = 4;  // vectors of a row of V that are summed at once
-// Sums of a channel, of which an addition waits for one: two where there are 16 registers.
+// Sums of a channel. An addition waits for the one before it in its own sum alone. There are two
+// where there are 16 registers.
 constexpr int kSums = kRows == 8 ? 4 : 2;
 // Queries are sorted by their places if V of the head has more bytes: an L2 cache keeps fewer of
 // them beside what else is read.
@@ -53,8 +54,8 @@ struct Pixels {
   Pixels from(int64_t bytes) const { return {rows + bytes, zeros, stride}; }
 };
 
-/// The channels of a pixel, of which neighbours in pairs of vectors of bf16 lie in both vectors: so
-/// they need no permutation.
+/// Loads the channels of a pixel. Of bf16, two vectors have the even and the odd channels of a pair
+/// of vectors, so that no permutation is needed.
 template <int vectors, class T>
 HWY_INLINE void load_pixel(const T* pixel, Vector (&values)[vectors]) {
   for (int w = 0; w < vectors; ++w) values[w] = load_lanes(pixel + w * kLanes);

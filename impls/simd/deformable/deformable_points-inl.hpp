@@ -26,8 +26,8 @@ HWY_BEFORE_NAMESPACE();
 namespace impls {
 namespace HWY_NAMESPACE {
 
-// Points and queries of a block, if one query has no more points: what is known of them takes a
-// part of the L2 cache.
+// Points and queries of a block, unless one query has more points. Their spots and factors fit into
+// a part of the L2 cache.
 constexpr int64_t kBlockPoints = 2048, kBlockQueries = 128;
 
 using Integers = hn::RebindToSigned<Floats>;

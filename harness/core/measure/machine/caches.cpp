@@ -58,8 +58,8 @@ PageBuffer buffer_of(size_t bytes, const std::vector<int>& cpus, FlushFile file)
   return file_bytes(file) >= bytes ? PageBuffer(file) : PageBuffer(bytes, cpus);
 }
 
-// A prefetcher follows so many streams of reads at once, and one stream to the end of a page. Of 1,
-// 2, 4, 8, 16 and 32 streams, 8 took the least time on Zen 2, half as long as one.
+// A prefetcher follows several streams of reads at once, each to the end of its page. Of 1, 2, 4,
+// 8, 16 and 32 streams, 8 took the least time on Zen 2, half as long as one.
 constexpr size_t kStreams = 8;
 
 }  // namespace

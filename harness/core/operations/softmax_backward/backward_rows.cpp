@@ -8,6 +8,7 @@
 #include "core/operations/equal_rows.hpp"
 #include "core/operations/softmax/problem/dequantised.hpp"
 #include "core/operations/softmax_backward/backward_terms.hpp"
+#include "core/operations/unsure.hpp"
 #include "core/tensor/constants.hpp"
 
 namespace attest::core::backward {
@@ -368,7 +369,7 @@ void GradientSum::finish(const BackwardArithmetic& arithmetic, DType output, dou
     value[c] = has_unsure_ ? scale * (sum_[c] + unsure_[c]) : x;
     variance = scale * scale * variance + (relative + kStep * kStep) * x * x +
                squared(Term::kOutput) * u_out * u_out / 3 * x * x + output_small * output_small;
-    sigma[c] = has_unsure_ && !std::isnan(x) ? kInfinity : std::sqrt(variance);
+    sigma[c] = has_unsure_ && !std::isnan(x) ? kUnsure : std::sqrt(variance);
   }
 }
 

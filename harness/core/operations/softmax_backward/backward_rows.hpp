@@ -128,7 +128,7 @@ class GradientSum {
   /// its errors; else `ends` tells whether the next row is not equal to this one.
   void add(const Addend& addend, const double* row, bool is_alone, bool ends);
   /// Writes value and sigma, [width] each. `common`: the variance of the error that all addends
-  /// share by Addend::common; `relative`: that of an error of the whole sum. sigma is infinite
+  /// share by Addend::common; `relative`: that of an error of the whole sum. sigma is kUnsure
   /// where the sum is a number without the pairs that are unsure.
   void finish(const BackwardArithmetic& arithmetic, DType output, double scale, double common,
               double relative, double* value, double* sigma);

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/operations/softmax/problem/geometry.hpp"
+#include "core/operations/unsure.hpp"
 
 namespace attest::core {
 namespace {
@@ -249,7 +250,9 @@ void finish_row(const RowScores& row, const RowSums& sums, const SigmaModel& mod
   if (terms.bent) lse_sigma = std::hypot(lse_sigma, 2 * model.softcap / SigmaModel::kGate);
   if (terms.score_error > 0) lse_sigma = std::hypot(lse_sigma, 2 * terms.score_error);
   for (int64_t d = 0; sums.swapped && model.swapped > 0 && d < dim_v; ++d)
-    sigma[d] = std::hypot(sigma[d], model.swapped * std::sqrt(sums.swapped[d]));
+    sigma[d] = std::isinf(sums.swapped[d])
+                   ? kUnsure
+                   : std::hypot(sigma[d], model.swapped * std::sqrt(sums.swapped[d]));
   lse_sigma = std::hypot(lse_sigma, model.swapped * sums.swapped_lse);
   if (results.reach)
     results.reach[r] = largest_finite_of(sums.reach, dim_v, largest_finite_of(sums.pv, dim_v, 0));

@@ -69,7 +69,7 @@ struct RowSums {
   const double *shared_scores = nullptr, *shared_values = nullptr;
 
   // The variance of o from keys that rounding may swap at the edge of top_k; null: there are none.
-  // Infinite, where such a key has a NaN or an infinity.
+  // Infinite, where such a key has a NaN or an infinity: then sigma is kUnsure.
   const double* swapped = nullptr;
 
   kernels::WeightSums weights{};
