@@ -5,6 +5,7 @@
 #include "core/inputs/formats/bytes.hpp"
 #include "core/problem/hint.hpp"
 #include "core/tensor/error.hpp"
+#include "core/vectors/assembly.hpp"
 #include "core/vectors/formats/formats.hpp"
 
 namespace attest::core {
@@ -40,6 +41,7 @@ const std::vector<FileTensor>& FileStore::read(const std::string& file, const st
     throw Error(fmt::format("{}: {}: must be {}, with :NAME for a tensor in it", where,
                             in_quotes(file), kAnyTensorFile));
   const std::filesystem::path path = described_file(folder_, file, where);
+  if (format->needs_onnx) need_onnx();
   std::vector<FileTensor> tensors = format->parse(read_bytes(path), path.string());
   return files_.emplace(file, std::move(tensors)).first->second;
 }

@@ -11,13 +11,13 @@ namespace attest::core {
 namespace {
 
 constexpr TensorFormat kFormats[] = {
-    {".safetensors", true, parse_safetensors},
-    {".npy", false,
+    {".safetensors", true, false, parse_safetensors},
+    {".npy", false, false,
      [](std::span<const std::byte> bytes, std::string_view file_name) {
        return std::vector<FileTensor>{parse_npy(bytes, file_name)};
      }},
-    {".npz", true, parse_npz},
-    {".pb", false, [](std::span<const std::byte> bytes, std::string_view file_name) {
+    {".npz", true, false, parse_npz},
+    {".pb", false, true, [](std::span<const std::byte> bytes, std::string_view file_name) {
        return std::vector<FileTensor>{parse_onnx_tensor(bytes, file_name)};
      }}};
 

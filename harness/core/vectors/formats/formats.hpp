@@ -14,7 +14,8 @@ namespace attest::core {
 struct TensorFormat {
   std::string_view extension;  // ".npy"
   bool holds_cases;            // a file may have all tensors of a case, by their names
-  /// Throws Error: the file is damaged, or this build cannot read the format.
+  bool needs_onnx;             // reads_onnx() has to be true
+  /// Throws Error: the file is damaged.
   std::vector<FileTensor> (*parse)(std::span<const std::byte> bytes, std::string_view file_name);
 };
 std::span<const TensorFormat> tensor_formats();
