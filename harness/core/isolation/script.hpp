@@ -2,9 +2,9 @@
 // process.
 //
 // One plan that runs many times, and several plans alive at once, are both scripts. Each run names
-// a *place*. Runs at one place get the same addresses, whatever sets of tensors they have, and the
-// same workspace, which keeps its contents between them. It is the one of the place's first set of
-// outputs.
+// a *place*. All runs at one place get the same addresses, whichever sets of tensors they have.
+// They also share one workspace: a run finds in it what the run before has left. This workspace
+// belongs to the first set of outputs that a run at that place gets.
 #pragma once
 #include <cstdint>
 #include <vector>

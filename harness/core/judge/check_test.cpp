@@ -221,20 +221,24 @@ TEST_F(Check, SweepsFindPoisonAndWildValues) {
   y_[300] = kept;
 }
 
+// The golden expects 1 in each element of a row.
+void expect_ones(int64_t row, const std::vector<double>& sigma, const Golden::Sink& sink) {
+  const std::vector<double> value(sigma.size(), 1.0);
+  sink({.role = kY,
+        .leading = 1,
+        .width = int64_t(sigma.size()),
+        .rows = {&row, 1},
+        .value = value.data(),
+        .sigma = sigma.data()});
+}
+
 // A golden with one element of which rounding decides whether it is a number.
 class UnsureGolden final : public Golden {
  public:
   void expect(const Arithmetic&, const Sink& sink) const override {
-    const std::vector<double> value(12, 1.0);
     std::vector<double> sigma(12, 1e-3);
     sigma[5] = kUnsure;
-    const int64_t row = 0;
-    sink({.role = kY,
-          .leading = 1,
-          .width = 12,
-          .rows = {&row, 1},
-          .value = value.data(),
-          .sigma = sigma.data()});
+    expect_ones(0, sigma, sink);
   }
   std::string method() const override { return "test"; }
 };
@@ -270,14 +274,8 @@ class ThreadedGolden final : public Golden {
     std::vector<std::thread> threads;
     for (int64_t first = 0; first < 4; ++first) {
       threads.emplace_back([&sink, first] {
-        const std::vector<double> value(12, 1.0), sigma(12, 1e-3);
-        for (int64_t row = first; row < 40; row += 4)
-          sink({.role = kY,
-                .leading = 1,
-                .width = 12,
-                .rows = {&row, 1},
-                .value = value.data(),
-                .sigma = sigma.data()});
+        const std::vector<double> sigma(12, 1e-3);
+        for (int64_t row = first; row < 40; row += 4) expect_ones(row, sigma, sink);
       });
     }
     for (std::thread& thread : threads) thread.join();

@@ -6,9 +6,10 @@
 
 namespace attest::core {
 
-/// `starts_ns`, `ends_ns`: of the run on each frame, from the arrival of the first; at least one.
-/// Frames arrive once a period. Whatever delays a start, the queue or the machine, is latency: as
-/// measured, under other policies and at other rates.
+/// Frames arrive once a period. The run on frame i starts at starts_ns[i] and ends at ends_ns[i];
+/// both count from the arrival of the first frame. There is at least one frame. The latency
+/// includes what delays a start, be it the queue or the machine. So it does under other policies
+/// and at other rates.
 PhaseRecord phase_record(std::span<const double> starts_ns, std::span<const double> ends_ns,
                          double period_ns);
 

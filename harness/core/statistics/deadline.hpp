@@ -47,8 +47,8 @@ struct PlayedFrames {
   int64_t missed(double deadline) const;
 };
 
-/// The work on one frame. It begins `delay` later than it could: the frame has arrived and the work
-/// before it has ended, but the caller or the machine is late.
+/// The work on one frame. It takes `time`. It could begin when the frame has arrived and the work
+/// before it has ended; the caller or the machine begins it `delay` later.
 struct FrameWork {
   double time = 0, delay = 0;
 };

@@ -103,7 +103,7 @@ int TopKSwaps::near_side(const TileScores& logits, const KeyBlock& block, const 
   const auto row = size_t(tile.first + r);
   const TopKEdge& edge = scores_[row].edge;
   const double logit = logits.scores.row(r)[key], distance = std::fabs(logit - edge.least);
-  if (!edge.cuts() || !std::isfinite(distance)) return kNotNear;
+  if (!std::isfinite(distance)) return kNotNear;
   const double error = rows_[row].edge_variance + variance(logits, r, key);
   if (distance * distance > SigmaModel::kGate * SigmaModel::kGate * error) return kNotNear;
   return (edge.keeps(logit, block.place(key)) ? kIn : kOut) +

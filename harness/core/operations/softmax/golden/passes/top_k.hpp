@@ -99,7 +99,8 @@ class TopKSwaps {
   /// Takes the keys with the logit of the edge for near ones, if there are others.
   void add_ties(int64_t row);
   double variance(const TileScores& logits, int64_t r, int64_t key) const;
-  /// The index in Row::sides of a key of a tile's row; -1: it is not near.
+  /// Returns the index in Row::sides of a key, or -1 if the key is not near. The edge of the tile's
+  /// row r has to cut.
   int near_side(const TileScores& logits, const KeyBlock& block, const Tile& tile, int64_t r,
                 int64_t key) const;
   void add_key(const Values& values, int64_t key, double logit, int64_t row, int side);
@@ -110,8 +111,8 @@ class TopKSwaps {
   const SigmaModel* model_ = nullptr;
   bool ties_hold_ = false;
   std::vector<Row> rows_;  // [kTaskRows]
-  // By side, [kTaskRows, value_stride] each: sum p^2 v, and sum p^2 v^2, which is infinite where a
-  // v is no number
+  // By side; [kTaskRows, value_stride] each. p2v_ has sums of p^2 v, and p2v2_ has sums of p^2 v^2.
+  // The latter is infinite if a v is NaN or infinite.
   std::vector<Matrix> p2v_, p2v2_;
   std::vector<double> swapped_;  // [head_dim_v]
 };
