@@ -65,8 +65,8 @@ TEST_F(RunVectors, NobodyFailsTheOpenVectors) {
   fs::create_directories(folder_);
   const fs::path data = shared_data(ATTEST_SOURCE_DIR);
   std::string arguments =
-      "run --impl naive,flash_cpu,window_cpu,linear_cpu --judge-only --relations none -o "
-      "results.jsonl";
+      "run --impl naive,flash_cpu,window_cpu,linear_cpu,naive_deformable,deformable_cpu "
+      "--judge-only --relations none -o results.jsonl";
   for (const char* name : {"onnx", "onnx_window", "onnx_layers", "upstream"}) {
     ATTEST_SKIP_WITHOUT(data / name);
     arguments += " --vectors '" + (data / name).string() + "'";
@@ -85,7 +85,29 @@ TEST_F(RunVectors, NobodyFailsTheOpenVectors) {
                                                 {"naive", 90},
                                                 {"flash_cpu", 90},
                                                 {"window_cpu", 24},
-                                                {"linear_cpu", 1}}));
+                                                {"linear_cpu", 1},
+                                                {"naive_deformable", 2},
+                                                {"deformable_cpu", 2}}));
+}
+
+// Implementations of deformable attention are judged on the inputs of others, too: a bug fails.
+TEST_F(RunVectors, OfDeformableAttentionShowABug) {
+  const fs::path data = shared_data(ATTEST_SOURCE_DIR) / "upstream";
+  ATTEST_SKIP_WITHOUT(data);
+  const Outcome outcome = testing::run_attest(
+      folder_, "run --plugin " ATTEST_BINARY_DIR
+               "/tests/plugins/mutants.so --impl 'mutant_deformable_*' --judge-only "
+               "--relations none -o r.jsonl --case 'msda_*' --vectors '" +
+                   data.string() + "'");
+  EXPECT_EQ(outcome.code, 1) << outcome.text;
+  std::map<std::string, std::set<std::string>> verdicts;
+  for (const nlohmann::json& record : results("r.jsonl"))
+    verdicts[record["impl"]].insert(record["verdict"].get<std::string>());
+  EXPECT_EQ(verdicts["reference"], std::set<std::string>{"pass"});
+  EXPECT_EQ(verdicts["mutant_deformable_none"], std::set<std::string>{"pass"});
+  for (const char* bug : {"swapped_xy", "other_corners", "no_half_pixel", "next_weight"})
+    EXPECT_EQ(verdicts["mutant_deformable_" + std::string(bug)], std::set<std::string>{"fail"})
+        << bug;
 }
 
 // A line of a record can be given to the shell again.

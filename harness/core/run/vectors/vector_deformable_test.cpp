@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/run/testing/vector_folder.hpp"
+#include "core/vectors/read_vectors.hpp"
 
 namespace attest::core {
 namespace {
@@ -55,8 +56,12 @@ TEST_F(DeformableVectors, APlaneIsReadExactly) {
       ReasonCode::kErrorReference);
   EXPECT_EQ(with(value, locations, weights, {6, float(0.5 * (4 + 0.6) + 25)}).outcome.code,
             ReasonCode::kErrorReference);
-  EXPECT_EQ(with(value, locations, weights, right, R"(,"align_corners":true)").outcome.reason,
-            "ms_deform_attn: align_corners");
+  const auto aligned = [](double x, double y) { return 10 * y + 2 * x; };  // between the centres
+  EXPECT_EQ(with(value, locations, weights,
+                 {float(aligned(0.5, 0.5)), float(0.5 * aligned(0.3, 0.4) + 25)},
+                 R"(,"align_corners":true)")
+                .outcome.verdict(),
+            Verdict::kPass);
   EXPECT_EQ(with(value, locations, weights, right, R"(,"padding":"border")").outcome.reason,
             "ms_deform_attn: padding 'border'");
   EXPECT_THAT(with(value, locations, weights, right, R"(,"levels":2)").outcome.reason,
@@ -76,6 +81,50 @@ TEST_F(DeformableVectors, OutsideThereAreZeros) {
       << with(value, locations, weights, right).outcome.reason;
   right[1] = 8;  // the edge repeated
   EXPECT_EQ(with(value, locations, weights, right).outcome.code, ReasonCode::kErrorReference);
+}
+
+// Sequences, heads, queries and channels all differ: a tensor that is read in another order has
+// other numbers.
+TEST_F(CaseVectors, DeformableTensorsHaveTokensBeforeHeads) {
+  constexpr int64_t kBatch = 2, kQueries = 3, kHeads = 2, kChannels = 3, kPixels = 6, kPoints = 2;
+  const Array value({kBatch, kPixels, kHeads, kChannels}, 1);
+  Array locations({kBatch, kQueries, kHeads, 1, kPoints, 2}, 2),
+      weights({kBatch, kQueries, kHeads, 1, kPoints}, 3),
+      y({kBatch, kQueries, kHeads * kChannels}, 4);
+  // Both points of a row lie on the centres of pixels of a level of 2 x 3.
+  for (int64_t row = 0; row < kBatch * kQueries * kHeads; ++row)
+    for (int64_t point = 0; point < kPoints; ++point) {
+      const int64_t pixel = (row + 4 * point) % kPixels, at = row * kPoints + point;
+      locations.values[size_t(2 * at)] = (float(pixel % 3) + 0.5f) / 3;
+      locations.values[size_t(2 * at + 1)] = (float(pixel / 3) + 0.5f) / 2;
+    }
+  for (int64_t row = 0; row < kBatch * kQueries * kHeads; ++row)
+    for (int64_t c = 0; c < kChannels; ++c) {
+      double sum = 0;
+      for (int64_t point = 0; point < kPoints; ++point) {
+        const int64_t b = row / (kQueries * kHeads), pixel = (row + 4 * point) % kPixels,
+                      from = ((b * kPixels + pixel) * kHeads + row % kHeads) * kChannels + c;
+        sum += double(weights.values[size_t(row * kPoints + point)]) *
+               double(value.values[size_t(from)]);
+      }
+      y.values[size_t(row * kChannels + c)] = float(sum);
+    }
+  const auto judged = [&](const std::string& params) {
+    return with("ms_deform_attn", params,
+                {{"value", value.file()},
+                 {"sampling_locations", locations.file()},
+                 {"attention_weights", weights.file()}},
+                y);
+  };
+  const Record record = judged(R"("shapes_hw":[[2,3]])");
+  EXPECT_EQ(record.outcome.verdict(), Verdict::kPass) << record.outcome.reason;
+  EXPECT_EQ(read_vector(find_vectors(folder_).at(0)).problem->operation->name(), "deformable");
+  EXPECT_EQ(judged(R"("shapes_hw":[[3,2]])").outcome.code, ReasonCode::kErrorReference);
+  EXPECT_THAT(judged(R"("shapes_hw":[[2,3]],"heads":3)").outcome.reason,
+              HasSubstr("heads, points: not those of the tensors, 2 and 2"));
+  EXPECT_EQ(judged(R"("shapes_hw":[[1,1],[1,1],[1,1],[1,1],[1,1],[1,1],[1,1],[1,1],[1,1]])")
+                .outcome.reason,
+            "ms_deform_attn: 9 levels");
 }
 
 }  // namespace
