@@ -20,6 +20,7 @@
 #include "reports/words/counters.hpp"
 #include "reports/words/escape.hpp"
 #include "reports/words/machine.hpp"
+#include "reports/words/pacing.hpp"
 #include "reports/words/units.hpp"
 
 namespace attest::reports {
@@ -196,6 +197,15 @@ Part counters_part(const Input& input, const Results& run) {
   return part;
 }
 
+/// What became of frames that a clock released, and energy.
+Part pacing_part(const Input& input, const Results& run) {
+  Part part{"Frames and energy" + of_run(input, run), "", {}};
+  for (const Record& r : run.records)
+    for (const std::string& line : pacing_lines(r))
+      part.rows.push_back(fmt::format("- {}: {}\n", markdown_code(title(r)), prose(line)));
+  return part;
+}
+
 /// What changed since an earlier build. A case that did not change is counted.
 Part comparison_part(const Comparison& comparison) {
   Part part{comparison_title(comparison), head(comparison_columns()), {}, true};
@@ -286,6 +296,9 @@ std::vector<Part> parts_of(const Input& input) {
   for (const Results& run : input.runs)
     if (Part counted = counters_part(input, run); !counted.rows.empty())
       parts.push_back(std::move(counted));
+  for (const Results& run : input.runs)
+    if (Part paced = pacing_part(input, run); !paced.rows.empty())
+      parts.push_back(std::move(paced));
   if (Part why = reasons(input); !why.rows.empty()) parts.push_back(std::move(why));
   return parts;
 }

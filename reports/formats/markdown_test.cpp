@@ -15,6 +15,7 @@
 namespace attest::reports {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -48,6 +49,17 @@ Input results(std::vector<core::Record> records) {
 
 std::string print(std::vector<core::Record> records) {
   return print_markdown(results(std::move(records)), {});
+}
+
+TEST(Markdown, SaysWhatBecameOfFrames) {
+  core::Record paced = record("a", "flash", core::ReasonCode::kPass, "");
+  EXPECT_THAT(print({paced}), Not(HasSubstr("Frames and energy")));
+  paced.paced = core::PacedRecord{.period_ns = 5e7};
+  paced.paced->alone.policies = {
+      {.policy = "queue-all", .frames = 10, .never_ran = 5, .missed = 6}};
+  EXPECT_THAT(print({paced}), AllOf(HasSubstr("<summary>Frames and energy</summary>"),
+                                    HasSubstr("- `onnx/a f32 flash`: 20Hz alone, queue-all: 6 of "
+                                              "10 frames missed, 5 of them never ran")));
 }
 
 TEST(Markdown, NamesTheStepsOfAHistory) {

@@ -97,8 +97,10 @@ Answer of_missed(const Records& records, double allowed) {
       const double share = double(policy.missed) / double(policy.frames),
                    excess = (1 + share) / (1 + allowed);
       if (share > allowed && excess > answer.excess)
-        answer = {fmt::format("{} of {} frames missed, {:.3g} % ({}, {})", policy.missed,
-                              policy.frames, 100 * share, policy.policy, where),
+        answer = {fmt::format(
+                      "{} of {} frames missed, {:.3g} % ({}, {}{})", policy.missed, policy.frames,
+                      100 * share, policy.policy, where,
+                      policy.never_ran == 0 ? "" : fmt::format("; {} never ran", policy.never_ran)),
                   "", excess};
     }
   };

@@ -94,6 +94,11 @@ TEST(Gate, EachLimitIsBrokenAlone) {
        "deadline",
        "9 of 500 frames missed, 1.8 % (queue-all, beside other work); rule 1 allows 1 %"},
       {[](Record& r) {
+         r.paced->alone.policies[0].never_ran = 7, r.paced->alone.policies[0].missed = 9;
+       },
+       "deadline",
+       "9 of 500 frames missed, 1.8 % (queue-all, alone; 7 never ran); rule 1 allows 1 %"},
+      {[](Record& r) {
          r.energy = {{.sensor = "package-0", .run_joules = 0.32},
                      {.sensor = "dram", .run_joules = 0.6}};
        },

@@ -11,17 +11,28 @@ using core::EnergyRecord;
 using core::PhaseRecord;
 using core::PolicyRecord;
 
+/// " [2.90 ms 3.20 ms]", with the 99 % interval; empty without one.
+std::string interval_of(const core::PercentileRecord& p) {
+  if (!p.has_interval()) return "";
+  return fmt::format(" [{} {}{}]", print_time(p.low_ns), print_time(p.high_ns),
+                     p.high_at_least ? " or more" : "");
+}
+
+/// What is claimed of a percentile, or why nothing is. `frames`: that were worked on, or never ran.
+std::string claim_of(const core::PercentileRecord& p, int64_t frames) {
+  if (!p.claimed_ns && frames < p.needed)
+    return fmt::format(" (not supported by {} frames: {} needed)", frames, p.needed);
+  if (!p.claimed_ns) return " (no limit is known: frames never ran)";
+  if (p.share <= 0.9) return "";
+  return fmt::format(" (at most {} at 99 % confidence)", print_time(*p.claimed_ns));
+}
+
 std::string percentiles_of(const PolicyRecord& policy) {
   std::string text;
-  for (const core::PercentileRecord& p : policy.percentiles) {
-    text +=
-        fmt::format("{}p{:g} {}", text.empty() ? "" : ", ", p.share * 100, print_time(p.value_ns));
-    if (!p.claimed_ns)
-      text += fmt::format(" (not supported by {} frames: {} needed)",
-                          policy.frames - policy.dropped, p.needed);
-    else if (p.share > 0.9)
-      text += fmt::format(" (at most {} at 99 % confidence)", print_time(*p.claimed_ns));
-  }
+  for (const core::PercentileRecord& p : policy.percentiles)
+    text += fmt::format("{}p{:g} {}{}{}{}", text.empty() ? "" : ", ", p.share * 100,
+                        p.value_at_least ? "at least " : "", print_time(p.value_ns), interval_of(p),
+                        claim_of(p, policy.frames - policy.dropped));
   return text;
 }
 
@@ -29,7 +40,11 @@ std::string policy_line(const std::string& title, const PolicyRecord& policy) {
   std::string text = fmt::format("{}, {}: {} of {} frames missed", title, policy.policy,
                                  policy.missed, policy.frames);
   if (policy.dropped > 0) text += fmt::format(", {} of them dropped", policy.dropped);
-  return text + fmt::format("; {}, max {}; oldest frame used {}", percentiles_of(policy),
+  if (policy.never_ran > 0)
+    text += fmt::format(", {} of them never ran: they queued up until the series was cut",
+                        policy.never_ran);
+  return text + fmt::format("; {}, max {}{}; oldest frame used {}", percentiles_of(policy),
+                            policy.never_ran > 0 ? "at least " : "",
                             print_time(policy.max_latency_ns), print_time(policy.max_age_ns));
 }
 
@@ -49,8 +64,23 @@ void add_phase(const PhaseRecord& phase, const std::string& rate, std::vector<st
   std::string missed;
   for (const auto& [hz, count] : phase.missed_by_hz)
     missed += fmt::format("{}{} at {}Hz", missed.empty() ? "" : ", ", count, hz);
-  lines.push_back(
-      fmt::format("the same delays and processing times, none dropped, would miss: {}", missed));
+  const int64_t never_ran = phase.policies.empty() ? 0 : phase.policies.front().never_ran;
+  lines.push_back(fmt::format(
+      "the same delays and processing times, none dropped, would miss: {}{}", missed,
+      never_ran == 0 ? "" : fmt::format(" ({} that never ran count at each rate)", never_ran)));
+}
+
+std::string print_slowdown(const core::PacedRecord& paced) {
+  if (!paced.slowdown_refusal.empty())
+    return fmt::format("slowdown beside neighbours: unknown: {}", paced.slowdown_refusal);
+  if (!paced.slowdown) return "";
+  // Older records have p99.9, however many frames there were.
+  std::string text = fmt::format("slowdown: p{:g} beside neighbours is {:.2f} times that alone",
+                                 100 * paced.slowdown_share.value_or(0.999), *paced.slowdown);
+  if (paced.slowdown_low && paced.slowdown_high)
+    text += fmt::format(" [{:.2f} {:.2f}]", *paced.slowdown_low, *paced.slowdown_high);
+  if (paced.slowdown_share) text += " (the highest percentile that both numbers of frames support)";
+  return text;
 }
 
 std::string energy_line(const EnergyRecord& energy) {
@@ -75,9 +105,8 @@ std::vector<std::string> pacing_lines(const core::Record& record) {
     const std::string rate = fmt::format("{:.4g}Hz", 1e9 / record.paced->period_ns);
     add_phase(record.paced->alone, rate, lines);
     if (record.paced->contended) add_phase(*record.paced->contended, rate, lines);
-    if (record.paced->slowdown)
-      lines.push_back(fmt::format("p99.9 beside neighbours is {:.2f} times that alone",
-                                  *record.paced->slowdown));
+    if (std::string slowdown = print_slowdown(*record.paced); !slowdown.empty())
+      lines.push_back(std::move(slowdown));
   }
   if (record.energy && record.energy->empty())
     lines.emplace_back("energy: unknown: this machine has no sensor that attest knows");

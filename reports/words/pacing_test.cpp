@@ -22,8 +22,18 @@ core::PhaseRecord a_phase() {
                         .missed = 2,
                         .max_latency_ns = 9e7,
                         .max_age_ns = 4e7,
-                        .percentiles = {{.share = 0.5, .value_ns = 3e6, .claimed_ns = 3e6},
-                                        {.share = 0.99, .value_ns = 8e6, .claimed_ns = 9e7},
+                        .percentiles = {{.share = 0.5,
+                                         .value_ns = 3e6,
+                                         .low_ns = 2.9e6,
+                                         .high_ns = 3.1e6,
+                                         .coverage = 0.991,
+                                         .claimed_ns = 3e6},
+                                        {.share = 0.99,
+                                         .value_ns = 8e6,
+                                         .low_ns = 5e6,
+                                         .high_ns = 9e7,
+                                         .coverage = 0.98,
+                                         .claimed_ns = 9e7},
                                         {.share = 0.999, .value_ns = 9e7, .needed = 4603}}},
                        {.policy = "latest-only",
                         .frames = 502,
@@ -43,8 +53,9 @@ TEST(PacingLines, SayWhatIsSupported) {
   EXPECT_THAT(
       pacing_lines(record),
       ElementsAre(
-          "20Hz alone, queue-all: 2 of 500 frames missed; p50 3.00 ms, p99 8.00 ms (at most "
-          "90.0 ms at 99 % confidence), p99.9 90.0 ms (not supported by 500 frames: 4603 "
+          "20Hz alone, queue-all: 2 of 500 frames missed; p50 3.00 ms [2.90 ms 3.10 ms], "
+          "p99 8.00 ms (at most 90.0 ms at 99 % confidence), p99.9 90.0 ms (not supported by 500 "
+          "frames: 4603 "
           "needed), max 90.0 ms; oldest frame used 40.0 ms",
           HasSubstr("20Hz alone, latest-only: 3 of 502 frames missed, 2 of them dropped;"),
           "the same delays and processing times, none dropped, would miss: 1 at 12Hz, 7 at 30Hz"));
@@ -60,7 +71,42 @@ TEST(PacingLines, NameNeighboursAndTheirWork) {
   ASSERT_EQ(lines.size(), 7u);
   EXPECT_THAT(lines[3], HasSubstr("20Hz beside stream:2 (9.51 GB/s), same:1 (0 runs/s; a process "
                                   "ended: SIGABRT), queue-all"));
-  EXPECT_EQ(lines[6], "p99.9 beside neighbours is 1.46 times that alone");
+  EXPECT_EQ(lines[6], "slowdown: p99.9 beside neighbours is 1.46 times that alone") << "as of old";
+}
+
+TEST(PacingLines, SayWhichPercentileASlowdownIsOf) {
+  core::Record record;
+  record.paced = core::PacedRecord{.period_ns = 5e7,
+                                   .alone = a_phase(),
+                                   .contended = a_phase(),
+                                   .slowdown = 1.456,
+                                   .slowdown_share = 0.5};
+  EXPECT_EQ(pacing_lines(record).back(),
+            "slowdown: p50 beside neighbours is 1.46 times that alone (the highest percentile that "
+            "both numbers of frames support)");
+  record.paced->slowdown_low = 1.2, record.paced->slowdown_high = 1.789;
+  EXPECT_THAT(pacing_lines(record).back(), HasSubstr("1.46 times that alone [1.20 1.79] (the"));
+  record.paced->slowdown.reset();
+  record.paced->slowdown_refusal = "same:1: a process ended: SIGABRT";
+  EXPECT_EQ(pacing_lines(record).back(),
+            "slowdown beside neighbours: unknown: same:1: a process ended: SIGABRT");
+}
+
+TEST(PacingLines, FramesThatNeverRanAreNotLeftOut) {
+  core::Record record;
+  record.paced = core::PacedRecord{.period_ns = 5e7, .alone = a_phase()};
+  core::PolicyRecord& all = record.paced->alone.policies[0];
+  all.never_ran = 200, all.missed = 202;
+  all.percentiles[0].high_at_least = true;
+  all.percentiles[1].value_at_least = true;
+  all.percentiles[1].claimed_ns.reset();
+  const std::vector<std::string> lines = pacing_lines(record);
+  EXPECT_THAT(lines[0],
+              HasSubstr("202 of 500 frames missed, 200 of them never ran: they queued up until the "
+                        "series was cut; p50 3.00 ms [2.90 ms 3.10 ms or more], p99 at least 8.00 "
+                        "ms (no limit is known: frames never ran), p99.9 90.0 ms (not supported by "
+                        "500 frames: 4603 needed), max at least 90.0 ms;"));
+  EXPECT_THAT(lines[2], HasSubstr("7 at 30Hz (200 that never ran count at each rate)"));
 }
 
 TEST(PacingLines, EnergyThatIsUnknownIsNotZero) {

@@ -14,13 +14,20 @@ struct PercentileRecord {
   double value_ns = 0, low_ns = 0, high_ns = 0, coverage = 0;
   std::optional<double> claimed_ns;  // absent: not supported by so few frames
   int64_t needed = 0;                // frames that support a claim, at least
+  // Whether value_ns or high_ns is only a lower bound, because frames never ran
+  bool value_at_least = false, high_at_least = false;
+
+  /// Whether low_ns and high_ns are the ends of a 99 % interval: there are frames enough for one.
+  bool has_interval() const { return coverage >= 0.99 - 1e-9; }
 };
 
 /// What became of the frames under one policy.
 struct PolicyRecord {
   std::string policy;  // "queue-all": no frame is dropped; "latest-only": old frames are dropped
   int64_t frames = 0, dropped = 0;
-  int64_t missed = 0;                         // frames that were dropped or later than the period
+  // Frames that arrived and would have had their turn after the series was cut
+  int64_t never_ran = 0;
+  int64_t missed = 0;  // frames that were dropped, never ran, or were later than the period
   double max_latency_ns = 0, max_age_ns = 0;  // age: of a frame when work on it begins
   std::vector<PercentileRecord> percentiles;  // of latencies from the scheduled arrival
 };
@@ -46,7 +53,10 @@ struct PacedRecord {
   double period_ns = 0;  // and deadline
   PhaseRecord alone;
   std::optional<PhaseRecord> contended;
-  std::optional<double> slowdown;  // p99.9 of latencies, contended / alone
+  // A percentile of latencies (queue-all), contended / alone: the highest one that the number of
+  // frames supports in both. With a 98 % interval where both percentiles have one of 99 %.
+  std::optional<double> slowdown, slowdown_share, slowdown_low, slowdown_high;
+  std::string slowdown_refusal;  // why there is no slowdown; "": there is, or nothing is contended
 };
 
 /// The energy of runs that follow one another, by one sensor.

@@ -147,6 +147,8 @@ void walk(PercentileRecord& p, Visit&& visit) {
   visit("coverage", p.coverage);
   visit("claimed_ns", p.claimed_ns);
   visit("needed", p.needed);
+  visit("value_at_least", LaterField{p.value_at_least});
+  visit("high_at_least", LaterField{p.high_at_least});
 }
 
 template <class Visit>
@@ -154,6 +156,7 @@ void walk(PolicyRecord& p, Visit&& visit) {
   visit("policy", p.policy);
   visit("frames", p.frames);
   visit("dropped", p.dropped);
+  visit("never_ran", LaterField{p.never_ran});
   visit("missed", p.missed);
   visit("max_latency_ns", p.max_latency_ns);
   visit("max_age_ns", p.max_age_ns);
@@ -183,6 +186,10 @@ void walk(PacedRecord& p, Visit&& visit) {
   visit("alone", p.alone);
   visit("contended", p.contended);
   visit("slowdown", p.slowdown);
+  visit("slowdown_share", p.slowdown_share);
+  visit("slowdown_low", p.slowdown_low);
+  visit("slowdown_high", p.slowdown_high);
+  visit("slowdown_refusal", LaterField{p.slowdown_refusal});
 }
 
 template <class Visit>

@@ -93,9 +93,13 @@ Record sample() {
                     .policies = {{.policy = "queue-all", .frames = 2}},
                     .missed_by_hz = {{"12", 1}},
                     .neighbours = {{"stream:2@5", 9.5, "GB/s"}}};
-  phase.policies[0].percentiles = {{0.5, 1e6, 1e6, 3e6, 0.5, 3e6, 7},
+  phase.policies[0].never_ran = 1;
+  phase.policies[0].percentiles = {{0.5, 1e6, 1e6, 3e6, 0.5, 3e6, 7, true, true},
                                    {.share = 0.999, .needed = 9}};
   r.paced = PacedRecord{.period_ns = 5e7, .alone = phase, .contended = phase, .slowdown = 1.5};
+  r.paced->slowdown_share = 0.5;
+  r.paced->slowdown_low = 1.25, r.paced->slowdown_high = 1.75;
+  r.paced->slowdown_refusal = "a neighbour died";
   r.roofline =
       RooflineRecord{.share = 0.8, .limit = "bf16 AMX", .least_ns = 1e6, .flops_per_byte = 128.5};
   r.energy = {{.sensor = "rapl package-0",
@@ -143,6 +147,11 @@ TEST(Record, SurvivesTheRoundTrip) {
   EXPECT_EQ(line["relations"][0]["relation"], "key-permutation");
   const json& percentiles = line["paced"]["contended"]["policies"][0]["percentiles"];
   EXPECT_EQ(percentiles[0]["claimed_ns"], 3e6);
+  EXPECT_EQ(percentiles[0]["value_at_least"], true);
+  EXPECT_EQ(line["paced"]["contended"]["policies"][0]["never_ran"], 1);
+  EXPECT_EQ(line["paced"]["slowdown_share"], 0.5);
+  EXPECT_EQ(line["paced"]["slowdown_high"], 1.75);
+  EXPECT_EQ(line["paced"]["slowdown_refusal"], "a neighbour died");
   EXPECT_FALSE(percentiles[1].contains("claimed_ns")) << "not supported is not 0";
   EXPECT_EQ(line["energy"][0]["polled_joules"], 31);
   EXPECT_FALSE(line["energy"][1].contains("polled_joules"));
@@ -155,6 +164,11 @@ TEST(Record, SurvivesTheRoundTrip) {
 TEST_F(Schema, RecordsFromBeforeAFieldWasAddedAreRead) {
   json line = to_json(sample());
   ASSERT_EQ(line.erase("relations"), 1u);
+  json& paced = line["paced"];
+  ASSERT_EQ(paced.erase("slowdown_refusal"), 1u);
+  ASSERT_EQ(paced["alone"]["policies"][0].erase("never_ran"), 1u);
+  for (json& percentile : paced["alone"]["policies"][0]["percentiles"])
+    ASSERT_EQ(percentile.erase("value_at_least") + percentile.erase("high_at_least"), 2u);
   EXPECT_TRUE(accepts(line)) << why_;
   EXPECT_TRUE(record_from_json(line).relations.empty());
   const json published =

@@ -65,6 +65,22 @@ TEST(Paced, ASlowFrameDelaysThoseBehindIt) {
   EXPECT_GT(alone.policies[0].max_age_ns, 0.15e9);
 }
 
+// Ten frames at 100 Hz, the fifth of which takes 0.2 s: the series is cut then.
+TEST(Paced, FramesThatNeverRanAreMissed) {
+  const Record record = run_paced("cheat_hiccup", {.period_ns = 10e6, .window_ns = 0.1e9});
+  ASSERT_TRUE(record.paced) << record.outcome.reason;
+  const PhaseRecord& alone = record.paced->alone;
+  const PolicyRecord &all = alone.policies[0], &latest = alone.policies[1];
+  EXPECT_THAT(alone.latency_ns, SizeIs(5));
+  EXPECT_EQ(all.frames, 10);
+  EXPECT_EQ(all.never_ran, 5);
+  EXPECT_GE(all.missed, 6) << "and the slow one";
+  EXPECT_TRUE(all.percentiles.back().value_at_least);
+  EXPECT_GE(alone.missed_by_hz.at("10"), 6);
+  EXPECT_EQ(latest.never_ran, 0);
+  EXPECT_EQ(latest.frames, 5 + latest.dropped);
+}
+
 TEST(Paced, NeighboursWorkMeanwhile) {
   const Record record = run_paced(
       "cheat_none", {.period_ns = kPeriod_ns,
@@ -80,6 +96,7 @@ TEST(Paced, NeighboursWorkMeanwhile) {
   EXPECT_EQ(neighbours[1].remark, "");
   EXPECT_TRUE(record.paced->alone.neighbours.empty());
   EXPECT_GT(record.paced->slowdown.value_or(0), 0);
+  EXPECT_EQ(record.paced->slowdown_share, 0.5) << "ten frames support no more";
 }
 
 // Its frames are few, those of its neighbour are not.
@@ -92,6 +109,8 @@ TEST(Paced, ANeighbourThatDiesIsSaid) {
   ASSERT_EQ(neighbours.size(), 1u);
   EXPECT_EQ(neighbours[0].rate, 0);
   EXPECT_THAT(neighbours[0].remark, HasSubstr("a process ended: SIGABRT"));
+  EXPECT_THAT(record.paced->slowdown_refusal, HasSubstr("same:1: a process ended: SIGABRT"));
+  EXPECT_FALSE(record.paced->slowdown) << "beside a neighbour that did not work";
 }
 
 class PacedCheats : public ::testing::TestWithParam<const char*> {};

@@ -1,6 +1,9 @@
 #include "core/run/phase.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <limits>
 
 #include "core/statistics/deadline.hpp"
 
@@ -8,14 +11,21 @@ namespace attest::core {
 namespace {
 
 constexpr double kShares[] = {0.5, 0.9, 0.99, 0.999};
+constexpr double kConfidence = 0.99;
 constexpr int kOtherRates_hz[] = {10, 12, 15, 20, 30};
 
-std::vector<PercentileRecord> percentiles_of(std::vector<double> latencies) {
+// A frame that never ran has no latency; how long it had waited is a lower bound.
+std::vector<PercentileRecord> percentiles_of(const PlayedFrames& played) {
+  std::vector<double> latencies = played.latency;
+  latencies.insert(latencies.end(), played.waited.begin(), played.waited.end());
   std::ranges::sort(latencies);
+  const double open_from = played.waited.empty() ? std::numeric_limits<double>::infinity()
+                                                 : std::ranges::min(played.waited);
   std::vector<PercentileRecord> records;
   for (const double share : kShares) {
-    const Percentile p = percentile(latencies, share);
-    records.push_back({p.share, p.value, p.low, p.high, p.coverage, p.claimed, p.needed});
+    const Percentile p = percentile(latencies, share, kConfidence, open_from);
+    records.push_back({p.share, p.value, p.low, p.high, p.coverage, p.claimed, p.needed,
+                       p.value_at_least, p.high_at_least});
   }
   return records;
 }
@@ -23,18 +33,20 @@ std::vector<PercentileRecord> percentiles_of(std::vector<double> latencies) {
 PolicyRecord policy_record(const std::string& policy, const PlayedFrames& played,
                            double period_ns) {
   return {.policy = policy,
-          .frames = int64_t(played.latency.size()) + played.dropped,
+          .frames = int64_t(played.latency.size() + played.waited.size()) + played.dropped,
           .dropped = played.dropped,
+          .never_ran = int64_t(played.waited.size()),
           .missed = played.missed(period_ns),
-          .max_latency_ns = *std::ranges::max_element(played.latency),
-          .max_age_ns = *std::ranges::max_element(played.age),
-          .percentiles = percentiles_of(played.latency)};
+          .max_latency_ns = std::max(std::ranges::max(played.latency),
+                                     played.waited.empty() ? 0 : played.waited.front()),
+          .max_age_ns = std::ranges::max(played.age),
+          .percentiles = percentiles_of(played)};
 }
 
 }  // namespace
 
 PhaseRecord phase_record(std::span<const double> starts_ns, std::span<const double> ends_ns,
-                         double period_ns) {
+                         double period_ns, int64_t frames) {
   PhaseRecord phase;
   PlayedFrames measured;
   for (size_t i = 0; i < starts_ns.size(); ++i) {
@@ -44,12 +56,53 @@ PhaseRecord phase_record(std::span<const double> starts_ns, std::span<const doub
     measured.age.push_back(std::max(0.0, starts_ns[i] - arrival));
   }
   phase.latency_ns = measured.latency;
+  for (auto i = int64_t(starts_ns.size()); i < frames; ++i)
+    measured.waited.push_back(std::max(0.0, ends_ns.back() - double(i) * period_ns));
   const std::vector<FrameWork> works = frame_works(starts_ns, ends_ns, period_ns);
   phase.policies.push_back(policy_record("queue-all", measured, period_ns));
   phase.policies.push_back(policy_record("latest-only", latest_only(works, period_ns), period_ns));
+  // How long a frame that never ran would have taken is not known: no rate has it in time.
   for (const int hz : kOtherRates_hz)
-    phase.missed_by_hz[std::to_string(hz)] = queue_all(works, 1e9 / hz).missed(1e9 / hz);
+    phase.missed_by_hz[std::to_string(hz)] =
+        queue_all(works, 1e9 / hz).missed(1e9 / hz) + int64_t(measured.waited.size());
   return phase;
+}
+
+namespace {
+
+// "50 frames alone, of which 20 never ran".
+std::string print_frames(const PhaseRecord& phase, const char* where) {
+  const PolicyRecord& policy = phase.policies.front();
+  return fmt::format(
+      "{} frames {}{}", policy.frames, where,
+      policy.never_ran == 0 ? "" : fmt::format(", of which {} never ran", policy.never_ran));
+}
+
+}  // namespace
+
+void set_slowdown(PacedRecord& record) {
+  const PhaseRecord& loaded = record.contended.value();
+  for (const NeighbourRecord& neighbour : loaded.neighbours) {
+    if (neighbour.remark.empty()) continue;
+    record.slowdown_refusal = fmt::format("{}: {}", neighbour.name, neighbour.remark);
+    return;
+  }
+  const auto& alone = record.alone.policies.front().percentiles;
+  const auto& beside = loaded.policies.front().percentiles;
+  for (size_t i = alone.size(); i-- > 0;) {
+    if (!alone[i].claimed_ns || !beside[i].claimed_ns) continue;
+    record.slowdown_share = alone[i].share;
+    record.slowdown = beside[i].value_ns / alone[i].value_ns;
+    if (alone[i].has_interval() && beside[i].has_interval() && !beside[i].high_at_least) {
+      record.slowdown_low = beside[i].low_ns / alone[i].high_ns;
+      record.slowdown_high = beside[i].high_ns / alone[i].low_ns;
+    }
+    return;
+  }
+  record.slowdown_refusal =
+      fmt::format("no percentile is supported by {} and {}; {} frames that ran support p{:g}",
+                  print_frames(record.alone, "alone"), print_frames(loaded, "beside neighbours"),
+                  alone.front().needed, 100 * alone.front().share);
 }
 
 }  // namespace attest::core

@@ -6,11 +6,14 @@
 
 namespace attest::core {
 
-/// Frames arrive once a period. The run on frame i starts at starts_ns[i] and ends at ends_ns[i];
-/// both count from the arrival of the first frame. There is at least one frame. The latency
-/// includes what delays a start, be it the queue or the machine. So it does under other policies
-/// and at other rates.
+/// `frames` arrive, one a period. The run on frame i starts at starts_ns[i] and ends at ends_ns[i];
+/// both count from the arrival of the first frame. At least one frame ran. The latency includes
+/// what delays a start, be it the queue or the machine. So it does under other policies and at
+/// other rates. Frames without a start never ran: queue-all and other rates missed them.
 PhaseRecord phase_record(std::span<const double> starts_ns, std::span<const double> ends_ns,
-                         double period_ns);
+                         double period_ns, int64_t frames);
+
+/// Compares `contended`, which the record has, with `alone`: sets the fields `slowdown...`.
+void set_slowdown(PacedRecord& record);
 
 }  // namespace attest::core

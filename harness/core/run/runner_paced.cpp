@@ -20,10 +20,6 @@ constexpr auto kIdle = std::chrono::milliseconds(750);
 // `same` neighbours work for so much longer than the frames need, because they start before them.
 constexpr double kNeighbourLead_ns = 3e9;
 
-double largest_percentile_ns(const PhaseRecord& phase) {
-  return phase.policies.front().percentiles.back().value_ns;
-}
-
 }  // namespace
 
 /// The implementation itself as its own neighbours, each in a process of its own.
@@ -43,12 +39,15 @@ class CaseRunner::SameNeighbours {
     if (workers_.empty()) return {};
     NeighbourRecord record{.name = name_, .rate = 0, .unit = "runs/s"};
     for (std::future<PacedResult>& worker : workers_) {
+      const bool was_early = worker.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
       const PacedResult result = worker.get();
       if (result.failure || result.ends_ns.empty()) {
         record.remark = result.failure ? "a process ended: " + result.failure->reason
                                        : "a process had no time for a run";
         continue;
       }
+      if (was_early && record.remark.empty())
+        record.remark = "a process ended its work before the last frame";
       record.rate += double(result.ends_ns.size()) / (result.ends_ns.back() * 1e-9);
     }
     workers_.clear();
@@ -115,7 +114,7 @@ std::optional<PhaseRecord> CaseRunner::pace_phase(Trial& trial, bool contended, 
     outcome = *paced.failure;
     return std::nullopt;
   }
-  PhaseRecord phase = phase_record(paced.starts_ns, paced.ends_ns, pace.period_ns);
+  PhaseRecord phase = phase_record(paced.starts_ns, paced.ends_ns, pace.period_ns, int64_t(frames));
   phase.neighbours = std::move(works);
   return phase;
 }
@@ -129,8 +128,7 @@ Outcome CaseRunner::pace(Trial& trial) {
   if (!options_.pace->neighbours.empty()) {
     record.contended = pace_phase(trial, true, outcome);
     if (!record.contended) return outcome;
-    record.slowdown =
-        largest_percentile_ns(*record.contended) / largest_percentile_ns(record.alone);
+    set_slowdown(record);
   }
   trial.record.paced = std::move(record);
   return {};

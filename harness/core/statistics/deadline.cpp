@@ -67,18 +67,23 @@ int64_t frames_needed(double share, int64_t late, double confidence) {
   return first_that(late + 1, bound, enough);
 }
 
-Percentile percentile(std::span<const double> sorted, double share, double confidence) {
+Percentile percentile(std::span<const double> sorted, double share, double confidence,
+                      double open_from) {
   Percentile result{.share = share, .value = quantile(sorted, share)};
   add_interval(result, sorted, confidence);
   const auto n = int64_t(sorted.size());
   if (const int64_t late = most_late(n, share, confidence); late >= 0)
-    result.claimed = sorted[size_t(n - 1 - late)];
+    if (const double claimed = sorted[size_t(n - 1 - late)]; claimed < open_from)
+      result.claimed = claimed;
   result.needed = frames_needed(share, 0, confidence);
+  result.value_at_least = sorted[size_t(std::ceil(share * double(n - 1)))] >= open_from;
+  result.high_at_least = result.high >= open_from;
   return result;
 }
 
 int64_t PlayedFrames::missed(double deadline) const {
-  return dropped + std::ranges::count_if(latency, [&](double one) { return one > deadline; });
+  return dropped + int64_t(waited.size()) +
+         std::ranges::count_if(latency, [&](double one) { return one > deadline; });
 }
 
 std::vector<FrameWork> frame_works(std::span<const double> starts, std::span<const double> ends,

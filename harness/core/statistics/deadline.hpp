@@ -7,6 +7,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <vector>
@@ -32,18 +33,25 @@ struct Percentile {
   // supported by so few samples.
   std::optional<double> claimed;
   int64_t needed = 0;  // samples that support a claim, at least
+  // Whether `value` or `high` is only a lower bound, because it depends on samples that are.
+  bool value_at_least = false, high_at_least = false;
 };
 
-/// `sorted`: ascending, at least one.
-Percentile percentile(std::span<const double> sorted, double share, double confidence = 0.99);
+/// `sorted`: ascending, at least one. Samples from `open_from` on may be lower bounds of what they
+/// stand for: `low` holds nevertheless, and nothing that depends on them is claimed.
+Percentile percentile(std::span<const double> sorted, double share, double confidence = 0.99,
+                      double open_from = std::numeric_limits<double>::infinity());
 
 /// What became of frames that arrive once a period, at 0, period, 2 period ...
 struct PlayedFrames {
   std::vector<double> latency;  // of each frame that was worked on, from its scheduled arrival
   std::vector<double> age;      // of each such frame when work on it began
-  int64_t dropped = 0;          // frames that were never worked on
+  int64_t dropped = 0;          // frames that were passed over for newer ones
+  // Of each frame that never ran, because the series was cut before its turn: how long it had
+  // waited by then. Its latency is at least that.
+  std::vector<double> waited{};
 
-  /// Frames that were dropped, or whose latency is longer than `deadline`.
+  /// Frames that were dropped, that never ran, or whose latency is longer than `deadline`.
   int64_t missed(double deadline) const;
 };
 

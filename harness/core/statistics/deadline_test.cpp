@@ -64,6 +64,21 @@ TEST(Percentile, AllEqualSamplesHaveNoSpread) {
   EXPECT_EQ(p.claimed, 3);
 }
 
+// From 90 on, numbers may be lower bounds: what depends on them is no more than a lower bound.
+TEST(Percentile, OfSamplesThatAreLowerBounds) {
+  const std::vector<double> samples = first_numbers(100);
+  const auto of = [&](double share) { return percentile(samples, share, 0.99, 90); };
+  EXPECT_FALSE(of(0.5).value_at_least || of(0.5).high_at_least);
+  EXPECT_EQ(of(0.5).claimed, percentile(samples, 0.5).claimed);
+  EXPECT_FALSE(of(0.85).value_at_least);
+  EXPECT_TRUE(of(0.85).high_at_least);
+  EXPECT_TRUE(percentile(samples, 0.85).claimed);
+  EXPECT_FALSE(of(0.85).claimed);
+  EXPECT_TRUE(of(0.9).value_at_least) << "between 90 and 91";
+  EXPECT_TRUE(of(0.95).value_at_least);
+  EXPECT_EQ(of(0.95).value, percentile(samples, 0.95).value);
+}
+
 // How often the interval of `n` uniform samples contains the true percentile, and how often the
 // claim is wrong.
 TEST(Percentile, IntervalsCoverAndClaimsHold) {
@@ -123,6 +138,11 @@ TEST(QueueAll, ASlowFrameDelaysThoseBehindIt) {
   EXPECT_EQ(played.dropped, 0);
   EXPECT_EQ(played.missed(10), 2);
   EXPECT_EQ(played.missed(25), 0);
+}
+
+TEST(PlayedFrames, WhatNeverRanIsMissed) {
+  const PlayedFrames played{.latency = {1, 25}, .age = {0, 0}, .dropped = 1, .waited = {15, 5}};
+  EXPECT_EQ(played.missed(10), 1 + 1 + 2);
 }
 
 TEST(LatestOnly, DropsWhatIsOld) {
