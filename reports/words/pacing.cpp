@@ -11,6 +11,9 @@ using core::EnergyRecord;
 using core::PhaseRecord;
 using core::PolicyRecord;
 
+// A clock that stood still for a larger share of a series is worth a line.
+constexpr double kHeldShare = 0.05;
+
 /// " [2.90 ms 3.20 ms]", with the 99 % interval; empty without one.
 std::string interval_of(const core::PercentileRecord& p) {
   if (!p.has_interval()) return "";
@@ -58,13 +61,18 @@ std::string neighbours_of(const PhaseRecord& phase) {
   return text;
 }
 
-void add_phase(const PhaseRecord& phase, const std::string& rate, std::vector<std::string>& lines) {
-  const std::string title = fmt::format("{} {}", rate, neighbours_of(phase));
+void add_phase(const PhaseRecord& phase, double period_ns, std::vector<std::string>& lines) {
+  const std::string title = fmt::format("{:.4g}Hz {}", 1e9 / period_ns, neighbours_of(phase));
   for (const PolicyRecord& policy : phase.policies) lines.push_back(policy_line(title, policy));
   std::string missed;
   for (const auto& [hz, count] : phase.missed_by_hz)
     missed += fmt::format("{}{} at {}Hz", missed.empty() ? "" : ", ", count, hz);
   const int64_t never_ran = phase.policies.empty() ? 0 : phase.policies.front().never_ran;
+  if (phase.clock_held_ns > kHeldShare * period_ns * double(phase.latency_ns.size()))
+    lines.push_back(
+        fmt::format("the clock of arrivals stood still for {} in all, while attest prepared frames "
+                    "that were due; no latency includes that",
+                    print_time(phase.clock_held_ns)));
   lines.push_back(fmt::format(
       "the same delays and processing times, none dropped, would miss: {}{}", missed,
       never_ran == 0 ? "" : fmt::format(" ({} that never ran count at each rate)", never_ran)));
@@ -102,9 +110,9 @@ std::string energy_line(const EnergyRecord& energy) {
 std::vector<std::string> pacing_lines(const core::Record& record) {
   std::vector<std::string> lines;
   if (record.paced) {
-    const std::string rate = fmt::format("{:.4g}Hz", 1e9 / record.paced->period_ns);
-    add_phase(record.paced->alone, rate, lines);
-    if (record.paced->contended) add_phase(*record.paced->contended, rate, lines);
+    const double period_ns = record.paced->period_ns;
+    add_phase(record.paced->alone, period_ns, lines);
+    if (record.paced->contended) add_phase(*record.paced->contended, period_ns, lines);
     if (std::string slowdown = print_slowdown(*record.paced); !slowdown.empty())
       lines.push_back(std::move(slowdown));
   }

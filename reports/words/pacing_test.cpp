@@ -109,6 +109,18 @@ TEST(PacingLines, FramesThatNeverRanAreNotLeftOut) {
   EXPECT_THAT(lines[2], HasSubstr("7 at 30Hz (200 that never ran count at each rate)"));
 }
 
+TEST(PacingLines, SayThatTheClockStoodStill) {
+  core::Record record;
+  record.paced = core::PacedRecord{.period_ns = 5e7, .alone = a_phase()};
+  record.paced->alone.latency_ns.assign(20, 3e6);  // in a second
+  record.paced->alone.clock_held_ns = 0.04e9;
+  EXPECT_EQ(pacing_lines(record).size(), 3u);
+  record.paced->alone.clock_held_ns = 0.4e9;
+  EXPECT_EQ(pacing_lines(record).at(2),
+            "the clock of arrivals stood still for 400 ms in all, while attest prepared frames "
+            "that were due; no latency includes that");
+}
+
 TEST(PacingLines, EnergyThatIsUnknownIsNotZero) {
   core::Record record;
   record.energy = {{.sensor = "rapl package-0",

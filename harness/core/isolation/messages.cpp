@@ -132,6 +132,7 @@ void walk(PacedReply& reply, Visit&& visit) {
   visit("first_ns", reply.first_ns);
   visit("starts_ns", reply.starts_ns);
   visit("ends_ns", reply.ends_ns);
+  visit("clock_held_ns", reply.clock_held_ns);
   visit("audited_runs", reply.audited_runs);
   visit("differs", reply.differs);
   visit("stale", reply.stale);

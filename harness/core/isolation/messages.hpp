@@ -139,7 +139,9 @@ struct TimeReply {
 struct PacedReply {
   double create_ns = 0;
   double first_ns = 0;  // arrival of the first frame, by the steady clock of both processes
-  std::vector<double> starts_ns, ends_ns;  // of each run, from the first arrival
+  // Of each run, from the first arrival, by the clock that releases frames
+  std::vector<double> starts_ns, ends_ns;
+  double clock_held_ns = 0;  // how long that clock stood still, because attest held up a frame
   int64_t audited_runs = 0;
   bool differs = false;  // as in TimeReply
   bool stale = false;

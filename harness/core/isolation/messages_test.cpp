@@ -102,6 +102,7 @@ std::vector<Reply> sample_replies() {
                                  .first_ns = 2,
                                  .starts_ns = {3, 4},
                                  .ends_ns = {5, 6},
+                                 .clock_held_ns = 1.5,
                                  .audited_runs = 7,
                                  .differs = true,
                                  .stale = true,

@@ -47,6 +47,9 @@ struct PhaseRecord {
   // Of other rates, "12": frames missed if these processing times were released so often
   std::map<std::string, int64_t> missed_by_hz;
   std::vector<NeighbourRecord> neighbours;  // empty: the implementation was alone
+  // How long the clock that releases frames stood still in all, because attest itself captured
+  // outputs or prepared inputs while a frame was due. In no latency.
+  double clock_held_ns = 0;
 };
 
 struct PacedRecord {

@@ -178,6 +178,7 @@ void walk(PhaseRecord& p, Visit&& visit) {
   visit("policies", p.policies);
   visit("missed_by_hz", p.missed_by_hz);
   visit("neighbours", p.neighbours);
+  visit("clock_held_ns", LaterField{p.clock_held_ns});
 }
 
 template <class Visit>

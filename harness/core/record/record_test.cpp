@@ -92,7 +92,8 @@ Record sample() {
                     .latency_ns = {1e6, 3e6},
                     .policies = {{.policy = "queue-all", .frames = 2}},
                     .missed_by_hz = {{"12", 1}},
-                    .neighbours = {{"stream:2@5", 9.5, "GB/s"}}};
+                    .neighbours = {{"stream:2@5", 9.5, "GB/s"}},
+                    .clock_held_ns = 1.5e6};
   phase.policies[0].never_ran = 1;
   phase.policies[0].percentiles = {{0.5, 1e6, 1e6, 3e6, 0.5, 3e6, 7, true, true},
                                    {.share = 0.999, .needed = 9}};
@@ -148,6 +149,7 @@ TEST(Record, SurvivesTheRoundTrip) {
   const json& percentiles = line["paced"]["contended"]["policies"][0]["percentiles"];
   EXPECT_EQ(percentiles[0]["claimed_ns"], 3e6);
   EXPECT_EQ(percentiles[0]["value_at_least"], true);
+  EXPECT_EQ(line["paced"]["alone"]["clock_held_ns"], 1.5e6);
   EXPECT_EQ(line["paced"]["contended"]["policies"][0]["never_ran"], 1);
   EXPECT_EQ(line["paced"]["slowdown_share"], 0.5);
   EXPECT_EQ(line["paced"]["slowdown_high"], 1.75);
@@ -165,7 +167,7 @@ TEST_F(Schema, RecordsFromBeforeAFieldWasAddedAreRead) {
   json line = to_json(sample());
   ASSERT_EQ(line.erase("relations"), 1u);
   json& paced = line["paced"];
-  ASSERT_EQ(paced.erase("slowdown_refusal"), 1u);
+  ASSERT_EQ(paced.erase("slowdown_refusal") + paced["alone"].erase("clock_held_ns"), 2u);
   ASSERT_EQ(paced["alone"]["policies"][0].erase("never_ran"), 1u);
   for (json& percentile : paced["alone"]["policies"][0]["percentiles"])
     ASSERT_EQ(percentile.erase("value_at_least") + percentile.erase("high_at_least"), 2u);

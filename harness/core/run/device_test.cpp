@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
 #include "core/device/testing/fake_elf.hpp"
 #include "core/measure/machine/doctor/doctor.hpp"
@@ -36,7 +37,8 @@ class OnDevice : public ::testing::Test {
   static Record run(const std::string& name,
                     const std::string& spec = "softmax num_heads=2 seq_len_q=61 head_dim=16 lse",
                     bool timed = false, RelationChoice relations = RelationChoice::kNone,
-                    std::vector<std::string> fills = {}) {
+                    std::vector<std::string> fills = {},
+                    const std::optional<PaceOptions>& pace = std::nullopt) {
     Plugin plugin(
         ATTEST_BINARY_DIR "/tests/plugins/device.so",
         {.executable = find_worker(), .cpus = "", .limits = {.threads = 1, .timeout_s = 60}});
@@ -45,6 +47,7 @@ class OnDevice : public ::testing::Test {
     options.timed = timed;
     options.relations = relations;
     options.fills = std::move(fills);
+    options.pace = pace;
     return testing::run_named(plugin, name, spec, options);
   }
 };
@@ -115,6 +118,34 @@ TEST_F(OnDevice, IsTimedByTheDevice) {
   EXPECT_GE(record.time->samples_ns.size(), 2u);
   EXPECT_GE(record.time->cold_samples_ns.size(), 2u);
   EXPECT_GE(record.time->audited_runs.value_or(0), 2);
+}
+
+// Frames arrive each 10 ms. attest's own copies take more than 20 ms a frame, to the device and
+// back: no frame waits for them, and none is timed with them.
+TEST_F(OnDevice, LatenciesAreWithoutAttestsOwnCopies) {
+  setenv("ATTEST_FAKE_CUDA", "slow-copies", 1);
+  const Record record = run("device_none", kBrief, false, RelationChoice::kNone, {},
+                            PaceOptions{.period_ns = 10e6, .window_ns = 0.2e9, .neighbours = {}});
+  ASSERT_TRUE(record.paced) << record.outcome.reason;
+  const PhaseRecord& alone = record.paced->alone;
+  EXPECT_GT(alone.clock_held_ns, 20 * 20e6 - 20 * 10e6);
+  EXPECT_EQ(alone.policies[0].frames, 20);
+  EXPECT_EQ(alone.policies[0].never_ran, 0);
+  EXPECT_LT(alone.policies[0].percentiles[0].value_ns, 5e6) << "its latency";
+  EXPECT_LT(alone.policies[0].missed, 10) << "on a busy machine";
+}
+
+// Frames that are held up outlast a neighbour that works for 0.1 s.
+TEST_F(OnDevice, ANeighbourThatEndsEarlyIsSaid) {
+  setenv("ATTEST_FAKE_CUDA", "slow-copies", 1);
+  const Record record = run("device_none", kBrief, false, RelationChoice::kNone, {},
+                            PaceOptions{.period_ns = 10e6,
+                                        .window_ns = 0.1e9,
+                                        .neighbours = {parse_neighbours("same:1")},
+                                        .same_extra_ns = 0});
+  ASSERT_TRUE(record.paced && record.paced->contended) << record.outcome.reason;
+  EXPECT_EQ(record.paced->slowdown_refusal,
+            "same:1: a process ended its work before the last frame");
 }
 
 // Judged runs get tensors at odd places, timed ones get them where frameworks allocate them.

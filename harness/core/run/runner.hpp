@@ -33,6 +33,8 @@ struct PaceOptions {
   double period_ns = 0;     // from one frame to the next; also the deadline
   double window_ns = 10e9;  // how long frames are released; beside neighbours as long again
   std::vector<NeighbourSpec> neighbours{};  // empty: only alone
+  // Neighbours that are the implementation itself start first, and work for this much longer
+  double same_extra_ns = 3e9;
 };
 
 struct RunOptions {

@@ -17,8 +17,6 @@ namespace {
 // after. Sensors of devices form a mean over up to a tenth of a second.
 constexpr double kEnergyWindow_ns = 1.5e9;
 constexpr auto kIdle = std::chrono::milliseconds(750);
-// `same` neighbours work for so much longer than the frames need, because they start before them.
-constexpr double kNeighbourLead_ns = 3e9;
 
 }  // namespace
 
@@ -102,7 +100,7 @@ std::optional<PhaseRecord> CaseRunner::pace_phase(Trial& trial, bool contended, 
   const std::vector<NeighbourSpec> specs =
       contended ? pace.neighbours : std::vector<NeighbourSpec>{};
   SameNeighbours same(*this, trial, inputs(fills_.front()), specs,
-                      pace.window_ns + kNeighbourLead_ns);
+                      pace.window_ns + pace.same_extra_ns);
   Neighbours neighbours(specs);
   // All frames, unless they queue up for as long again.
   const PacedResult paced = run_paced(trial, pace.period_ns, 2 * pace.window_ns, frames);
@@ -116,6 +114,7 @@ std::optional<PhaseRecord> CaseRunner::pace_phase(Trial& trial, bool contended, 
   }
   PhaseRecord phase = phase_record(paced.starts_ns, paced.ends_ns, pace.period_ns, int64_t(frames));
   phase.neighbours = std::move(works);
+  phase.clock_held_ns = paced.clock_held_ns;
   return phase;
 }
 

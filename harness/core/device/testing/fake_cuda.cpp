@@ -7,7 +7,7 @@
 // ran; "fault-in-copy": copying back does; "no-room": it has no memory left; "no-ptx": it takes no
 // module; "throttle": every third time that clocks are compared, they are at half their speed;
 // "brief": by its events everything takes a thousandth of its time; "newer-than-nvcc": its
-// architecture is sm_990.
+// architecture is sm_990; "slow-copies": each copy between host and device takes 2 ms more.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -33,6 +33,10 @@ constexpr size_t kMemory = size_t{8} << 30;
 bool wants(const char* word) {
   const char* given = std::getenv("ATTEST_FAKE_CUDA");
   return given && std::string(given) == word;
+}
+
+void copy_slowly() {
+  if (wants("slow-copies")) std::this_thread::sleep_for(std::chrono::milliseconds(2));
 }
 
 struct Event {
@@ -187,10 +191,12 @@ FAKE int cuMemHostGetDevicePointer_v2(unsigned long long* address, void* host, u
   return kOk;
 }
 FAKE int cuMemcpyHtoDAsync_v2(unsigned long long to, const void* from, size_t bytes, void*) {
+  copy_slowly();
   std::memcpy(reinterpret_cast<void*>(to), from, bytes);
   return kOk;
 }
 FAKE int cuMemcpyDtoHAsync_v2(void* to, unsigned long long from, size_t bytes, void*) {
+  copy_slowly();
   std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
   return wants("fault-in-copy") ? kIllegalAddress : kOk;
 }

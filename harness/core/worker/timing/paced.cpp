@@ -35,10 +35,10 @@ PacedRuns::PacedRuns(TimedTensors& tensors, const AuditedOutputs& outputs,
   if (request_.period_ns > 0) flusher_.emplace(0, flush_file);
 }
 
-bool PacedRuns::goes_on(size_t frames, Clock::time_point first) const {
+bool PacedRuns::goes_on(size_t frames, Clock::time_point last_end) const {
   if (status_ != ATTEST_OK || (device_ && !device_->fault().empty())) return false;
   if (request_.frames > 0 && frames >= request_.frames) return false;
-  return request_.window_ns <= 0 || nanoseconds_since(first) < request_.window_ns;
+  return request_.window_ns <= 0 || nanoseconds_between(first_, last_end) < request_.window_ns;
 }
 
 // Audited runs have outputs that cannot be left from an earlier run.
@@ -53,25 +53,38 @@ void PacedRuns::prepare(Inputs inputs) {
   if (device_) device_->upload();
 }
 
-// Only where a flush surely ends before the frame arrives.
-void PacedRuns::cool_until(Clock::time_point arrival) {
+Clock::time_point PacedRuns::arrival(size_t frame) const {
+  const std::chrono::duration<double, std::nano> period(request_.period_ns);
+  return first_ + std::chrono::duration_cast<Clock::duration>(period * double(frame));
+}
+
+// Only where a flush should end before the frame arrives.
+void PacedRuns::cool_before(Clock::time_point arrival) {
   const auto now = Clock::now();
   if (nanoseconds_between(now, arrival) > 2 * flush_ns_ + 1e6) {
     flusher_->flush();
     flush_ns_ = std::max(flush_ns_, nanoseconds_since(now));
   }
-  wait_until(arrival);
+}
+
+// Attest is ready for a frame that was due earlier, unless it still is to come.
+void PacedRuns::hold_clock(Clock::time_point due) {
+  const auto late = Clock::now() - due;
+  if (late <= Clock::duration::zero()) return;
+  first_ += late;
+  reply_.clock_held_ns += std::chrono::duration<double, std::nano>(late).count();
 }
 
 void PacedRuns::call() {
   const Arguments& arguments = device_ ? device_->arguments() : tensors_.arguments();
   status_ = table_->run(plan_, arguments.data, arguments.workspace,
                         device_ ? device_->stream() : nullptr);
-  if (device_) device_->finish();
+  if (device_) device_->wait();
 }
 
 // The first outputs of a set, and the first ones on the first set that differ from these.
 void PacedRuns::capture(Inputs inputs) {
+  if (device_) device_->fetch();
   if (inputs == Inputs::kChanged || status_ != ATTEST_OK) return;
   reply_.stale |= tensors_.scramble_left();
   ++reply_.audited_runs;
@@ -109,19 +122,23 @@ PacedReply PacedRuns::measure(const attest_impl& table, void* plan) {
     first_frame_ = below(dice_, request_.frames);
     second_frame_ = below(dice_, request_.frames);
   }
-  const std::chrono::duration<double, std::nano> period(request_.period_ns);
-  const auto first = Clock::now() + (request_.period_ns > 0 ? kLead : Clock::duration::zero());
-  reply_.first_ns = double(std::chrono::nanoseconds(first.time_since_epoch()).count());
-  for (size_t frame = 0; goes_on(frame, first); ++frame) {
+  const bool is_paced = request_.period_ns > 0;
+  first_ = Clock::now() + (is_paced ? kLead : Clock::duration::zero());
+  auto end = first_;  // of the run before
+  reply_.first_ns = double(std::chrono::nanoseconds(first_.time_since_epoch()).count());
+  for (size_t frame = 0; goes_on(frame, end); ++frame) {
     const Inputs inputs = inputs_of(frame);
     prepare(inputs);
-    if (request_.period_ns > 0)
-      cool_until(first + std::chrono::duration_cast<Clock::duration>(period * double(frame)));
+    if (is_paced) {
+      cool_before(arrival(frame));
+      hold_clock(std::max(arrival(frame), end));
+      wait_until(arrival(frame));
+    }
     const auto start = Clock::now();
     call();
-    const auto end = Clock::now();
-    reply_.starts_ns.push_back(nanoseconds_between(first, start));
-    reply_.ends_ns.push_back(nanoseconds_between(first, end));
+    end = Clock::now();
+    reply_.starts_ns.push_back(nanoseconds_between(first_, start));
+    reply_.ends_ns.push_back(nanoseconds_between(first_, end));
     capture(inputs);
   }
   if (tensors_.has_second()) audit(Inputs::kSecond);

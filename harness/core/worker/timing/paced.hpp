@@ -1,5 +1,9 @@
 // Runs that a clock releases, one frame a period, or one run right after the other. Each run has
 // inputs that were not seen before. Between frames the caches are emptied where there is time.
+//
+// The clock that releases frames stands still while attest itself holds up a frame: while it
+// captures the outputs of the run before, prepares the inputs or empties caches, after the frame
+// has arrived and that run has ended. So a wait in the queue is for the implementation alone.
 #pragma once
 #include <optional>
 
@@ -26,9 +30,11 @@ class PacedRuns {
  private:
   // Which inputs a run has: changed ones, or a set whose golden the harness knows.
   enum class Inputs { kChanged, kFirst, kSecond };
-  bool goes_on(size_t frames, Clock::time_point first) const;
+  bool goes_on(size_t frames, Clock::time_point last_end) const;
   void prepare(Inputs inputs);
-  void cool_until(Clock::time_point arrival);
+  Clock::time_point arrival(size_t frame) const;
+  void cool_before(Clock::time_point arrival);
+  void hold_clock(Clock::time_point due);
   void call();
   void capture(Inputs inputs);
   void audit(Inputs inputs);
@@ -40,7 +46,8 @@ class PacedRuns {
   TimedDevice* device_;
   Dice dice_;
   std::optional<CacheFlusher> flusher_;
-  double flush_ns_ = 0;  // duration of the longest flush so far
+  double flush_ns_ = 0;      // duration of the longest flush so far
+  Clock::time_point first_;  // when the first frame arrived, later by what the clock stood still
   const attest_impl* table_ = nullptr;
   void* plan_ = nullptr;
   attest_status status_ = ATTEST_OK;

@@ -52,9 +52,11 @@ void TimedDevice::upload_byte(const char* host) {
   guarded([&] { tensors_.upload(host, 1); });
 }
 
-void TimedDevice::finish() {
+void TimedDevice::wait() {
+  guarded([&] { device_.synchronize(); });
+}
+void TimedDevice::fetch() {
   guarded([&] {
-    device_.synchronize();
     if (!trespass_) trespass_ = tensors_.trespass();  // the next upload writes over it
     tensors_.download_outputs();
   });

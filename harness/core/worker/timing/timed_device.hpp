@@ -38,8 +38,12 @@ class TimedDevice {
   void* stream() const { return device_.stream(); }
   /// Copies the host's tensors to the device.
   void upload();
-  /// Waits for the device and copies the outputs to the host.
-  void finish();
+  /// Waits for the device.
+  void wait();
+  /// Copies the outputs to the host, and looks for what runs wrote elsewhere.
+  void fetch();
+  /// Both.
+  void finish() { wait(), fetch(); }
   /// One byte of the host's tensors has changed.
   void upload_byte(const char* host);
 
