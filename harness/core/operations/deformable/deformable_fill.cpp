@@ -124,12 +124,15 @@ class DeformableFill {
     }
   }
 
-  // Weights of both signs: as in "random", or some 16, or all of them small.
+  // Weights of both signs: as in "random", or some 16, or all of them small. Of more than 64 points
+  // the large ones are smaller, so that the sums, beside large values, stay in the range of f16.
   void any_weights(int64_t row, std::vector<Spot>& spots) const {
-    constexpr std::array<double, 4> kSizes{1, 16, 0x1p-9, 0x1p-13};
+    constexpr double kMostOfLarge = 64;
+    const std::array<double, 4> sizes{
+        1, 16 * std::sqrt(std::min(1.0, kMostOfLarge / double(spots.size()))), 0x1p-9, 0x1p-13};
     for (size_t n = 0; n < spots.size(); ++n)
       spots[n].weight =
-          kSizes[size_t(row) % kSizes.size()] *
+          sizes[size_t(row) % sizes.size()] *
           double(random_normal(stream(kOfSizes), uint64_t(row * count_) + uint64_t(n)));
   }
 

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 #include <mutex>
 #include <vector>
@@ -148,6 +149,76 @@ TEST(DeformableGolden, SamplesRowsAndBoundsTheOthers) {
   EXPECT_GT(seen.swept, seen.exact);
 }
 
+// o of all rows, [batch, num_heads, seq_len_q, head_dim_v].
+std::vector<double> outputs(const DeformableCase& c) {
+  const auto channels = size_t(c.p().head_dim_v);
+  std::vector<double> o(size_t(element_count(c.tensors[ATTEST_O].spec)));
+  deformable_operation()
+      .golden(c.problem, {}, c.tensors)
+      ->expect(DeformableArithmetic{}, [&](const Expected& chunk) {
+        for (size_t r = 0; r < chunk.rows.size(); ++r)
+          std::copy_n(chunk.value + r * channels, channels,
+                      o.begin() + std::ptrdiff_t(size_t(chunk.rows[r]) * channels));
+      });
+  return o;
+}
+
+// suites/README.md, "Sums over cameras": cameras below each other, with an eighth of their height
+// between two, give the sum of their outputs.
+TEST(DeformableGolden, SumsOverCamerasThatLieBelowEachOther) {
+  constexpr int64_t kCameras = 3, kQueries = 40, kPoints = 4, kChannels = 5, kEighths = 26;
+  const DeformableCase apart({.batch = kCameras,
+                              .seq_len_q = kQueries,
+                              .head_dim_v = kChannels,
+                              .num_points = kPoints,
+                              .levels = {{16, 12}, {8, 6}}},
+                             ATTEST_F64, {"random", 5}),
+      together({.seq_len_q = kQueries,
+                .head_dim_v = kChannels,
+                .num_points = kCameras * kPoints,
+                .levels = {{2 * kEighths, 12}, {kEighths, 6}}},
+               ATTEST_F64, {"random", 6});
+  const auto set = [&](int32_t role, std::initializer_list<int64_t> index, double value) {
+    const Tensor& x = together.tensors[size_t(role)];
+    int64_t at = 0, axis = 0;
+    for (const int64_t i : index) at += i * x.spec.stride[axis++];
+    store(x.data, ATTEST_F64, at, value);
+  };
+  const Tensors& given = apart.tensors;
+  for (int64_t n = 0; n < element_count(together.tensors[ATTEST_V].spec); ++n)
+    store(together.tensors[ATTEST_V].data, ATTEST_F64, n, 0);
+  const std::vector<Level> small = levels_of(apart.p()), large = levels_of(together.p());
+  int64_t unseen = 0;
+  for (int64_t camera = 0; camera < kCameras; ++camera)
+    for (size_t l = 0; l < small.size(); ++l) {
+      const Level& level = small[l];
+      for (int64_t pixel = 0; pixel < level.height * level.width; ++pixel)
+        for (int64_t d = 0; d < kChannels; ++d)
+          set(ATTEST_V,
+              {0, 0, large[l].first + camera * level.height / 8 * 9 * level.width + pixel, d},
+              given[ATTEST_V].at({camera, 0, level.first + pixel, d}));
+      for (int64_t i = 0; i < kQueries; ++i)
+        for (int64_t n = 0; n < kPoints; ++n) {
+          const auto from = int64_t(l), to = camera * kPoints + n;
+          const double x = given[ATTEST_LOCATIONS].at({camera, 0, i, from, n, 0}),
+                       y = given[ATTEST_LOCATIONS].at({camera, 0, i, from, n, 1});
+          const bool seen = is_inside(coordinate(apart.p(), y, level.height), level.height);
+          unseen += !seen;
+          set(ATTEST_LOCATIONS, {0, 0, i, from, to, 0}, x);
+          set(ATTEST_LOCATIONS, {0, 0, i, from, to, 1},
+              seen ? (8 * y + 9 * double(camera)) / kEighths : -1);
+          set(ATTEST_WEIGHTS, {0, 0, i, from, to},
+              given[ATTEST_WEIGHTS].at({camera, 0, i, from, n}));
+        }
+    }
+  EXPECT_GT(unseen, 0);
+  const std::vector<double> of_cameras = outputs(apart), sums = outputs(together);
+  for (size_t at = 0; at < sums.size(); ++at)
+    EXPECT_NEAR(sums[at],
+                of_cameras[at] + of_cameras[at + sums.size()] + of_cameras[at + 2 * sums.size()],
+                1e-12);
+}
+
 // Its output is 0, but what it adds is not.
 TEST(DeformableFill, CancellingHasNoOutputButSamples) {
   for (const DType dtype : {ATTEST_F32, ATTEST_F16, ATTEST_BF16}) {
@@ -169,6 +240,21 @@ TEST(DeformableFill, CancellingHasNoOutputButSamples) {
     EXPECT_GT(inside, 300);
     EXPECT_GT(apart, 200) << dtype_name(dtype);
   }
+}
+
+// With large weights whatever their number, some sums would be above 65,504, and f16 kernels
+// failed.
+TEST(DeformableFill, BordersOfManyPointsStayInTheRangeOfF16) {
+  const DeformableCase c({.num_heads = 2,
+                          .seq_len_q = 700,
+                          .head_dim_v = 8,
+                          .num_points = 78,
+                          .levels = {{53, 22}, {26, 11}, {13, 5}, {6, 3}}},
+                         ATTEST_F16, {"borders", 1});
+  double largest = 0;
+  for (const double o : outputs(c)) largest = std::max(largest, std::fabs(o));
+  EXPECT_LT(largest, 35'000);
+  EXPECT_GT(largest, 8'000);
 }
 
 // Golden::distinct_rows: queries with equal points count once a head.
