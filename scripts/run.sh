@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # Sets up, builds, and runs the main job: judges and times every implementation on the quick
 # selection of the suites.
-#   scripts/run.sh                              vit, bev and lidar; results in build/results.jsonl
-#                                               and as a page in build/report.html
+#   scripts/run.sh                              vit, bev and lidar, and a case each of deformable
+#                                               attention and of gradients; results in
+#                                               build/results.jsonl and as a page in
+#                                               build/report.html
 #   scripts/run.sh suites/lidar.json --quick    any arguments of `attest run`
 # The exit codes are those of attest (README.md). It is also 4 if set-up or build fails.
 set -euo pipefail
@@ -32,7 +34,9 @@ page=
 if (($# == 0)); then
   cd "$root"
   page=build/report.html
-  set -- suites/{vit,bev,lidar}.json --quick -o build/results.jsonl --overwrite
+  set -- suites/{vit,bev,lidar,multiscale,backward}.json --quick \
+    --case 'vit/*,bev/*,lidar/*,multiscale/deformable_detr/decoder,backward/detr/decoder_self' \
+    -o build/results.jsonl --overwrite
 fi
 status=0
 "$build/bin/attest" run "$@" || status=$?
