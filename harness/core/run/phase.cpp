@@ -70,12 +70,21 @@ PhaseRecord phase_record(std::span<const double> starts_ns, std::span<const doub
 
 namespace {
 
-// "50 frames alone, of which 20 never ran".
-std::string print_frames(const PhaseRecord& phase, const char* where) {
-  const PolicyRecord& policy = phase.policies.front();
+// Why no percentile is claimed in both series.
+std::string without_support(const PacedRecord& record) {
+  const PolicyRecord &alone = record.alone.policies.front(),
+                     &beside = record.contended->policies.front();
+  std::string cut;
+  if (alone.never_ran > 0)
+    cut = fmt::format("{} of {} frames alone never ran", alone.never_ran, alone.frames);
+  if (beside.never_ran > 0)
+    cut += fmt::format("{}{} of {} frames beside neighbours never ran", cut.empty() ? "" : ", ",
+                       beside.never_ran, beside.frames);
+  if (!cut.empty()) return cut + ", so no percentile has a limit in both series";
   return fmt::format(
-      "{} frames {}{}", policy.frames, where,
-      policy.never_ran == 0 ? "" : fmt::format(", of which {} never ran", policy.never_ran));
+      "{} frames alone and {} beside neighbours support no percentile: p{:g} needs {}",
+      alone.frames, beside.frames, 100 * alone.percentiles.front().share,
+      alone.percentiles.front().needed);
 }
 
 }  // namespace
@@ -99,10 +108,7 @@ void set_slowdown(PacedRecord& record) {
     }
     return;
   }
-  record.slowdown_refusal =
-      fmt::format("no percentile is supported by {} and {}; {} frames that ran support p{:g}",
-                  print_frames(record.alone, "alone"), print_frames(loaded, "beside neighbours"),
-                  alone.front().needed, 100 * alone.front().share);
+  record.slowdown_refusal = without_support(record);
 }
 
 }  // namespace attest::core
