@@ -163,7 +163,8 @@ std::vector<std::string> scaling_legend() {
       "n^e [low high]: exponent with its 95 % interval",
       "from: the first size from which on the time is above ten times that of the smallest problem",
       "memory: tensors and measured peak",
-      "in 50 ms: the largest size [between two measured ones]; ~: extrapolated from the fit"};
+      "in a time or an amount of memory: the largest size that stays within it [the measured sizes "
+      "below and above]; ~: extrapolated from the fit"};
 }
 
 }  // namespace attest::reports

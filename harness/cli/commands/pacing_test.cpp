@@ -46,8 +46,13 @@ TEST_F(Pacing, WrongWordsAreExplained) {
       {"--paced 12Hzz", "must be a rate such as 12Hz, or a time such as 50ms"},
       {"--paced 0", "'0': must be"},
       {"--paced 1MHz", "from 100us to 60s"},
+      {"--paced 12", "12 has no unit: say 12Hz or 12ms"},
+      {"--paced-for 2s", "--paced-for goes with --paced RATE"},
       {"--contend stream:1", "--contend goes with --paced RATE"},
-      {"--paced 12Hz --contend disk", "there are stream, cache, compute, camera, same"}};
+      {"--paced 12Hz --contend disk", "there are stream, cache, compute, camera, same. Write"},
+      {"--paced 12Hz --contend 'stream:2;camera:1'",
+       "'2;camera:1' must be a number from 1 to 256. Write KIND:N, and commas between several: "
+       "stream:2,camera:1"}};
   for (const auto& [options, message] : wrong) {
     const testing::Outcome outcome = repro(options);
     EXPECT_EQ(outcome.code, 64) << options;

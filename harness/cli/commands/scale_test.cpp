@@ -52,7 +52,8 @@ TEST_F(Scale, EveryPointIsARecord) {
   }
   EXPECT_THAT(outcome.text,
               AllOf(HasSubstr("softmax f32 over seq_len_q, 1 thread"), HasSubstr("time grows as"),
-                    HasSubstr("in 50.0 ms"), HasSubstr("crossovers")));
+                    HasSubstr("in 50.0 ms"), HasSubstr("crossovers"),
+                    HasSubstr("in a time or an amount of memory: the largest size")));
   // What is printed comes from records only.
   ASSERT_EQ(attest("report s.jsonl -o s.scaling.txt").code, 0);
   std::ifstream in(folder_ / "s.scaling.txt");

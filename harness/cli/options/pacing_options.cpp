@@ -16,18 +16,23 @@ core::NeighbourSpec neighbours_in(const std::string& text) {
   try {
     return core::parse_neighbours(text);
   } catch (const core::Error& error) {
-    throw CLI::ValidationError("--contend", error.what());
+    throw CLI::ValidationError(
+        "--contend", fmt::format("{}. Write KIND:N, and commas between several: stream:2,camera:1",
+                                 error.what()));
   }
 }
 
 }  // namespace
 
 void PacingOptions::add_to(CLI::App& app) {
-  add_period(
-      app, "--paced", period_s,
-      "after the timed runs, release one frame a period, with new inputs and emptied caches; "
-      "latency counts from the scheduled arrival, and the period is the deadline",
-      kShortest_s, kLongest_s);
+  require_unit(
+      add_period(
+          app, "--paced", period_s,
+          "after the timed runs, release one frame a period, with new inputs and emptied caches: a "
+          "rate (12Hz) or a time (50ms); latency counts from the scheduled arrival, and the period "
+          "is the deadline",
+          kShortest_s, kLongest_s),
+      {"Hz", "ms"});
   add_seconds(app, "--paced-for", window_s,
               "how long frames are released, alone and contended each", 0.01, 1e5);
   app.add_option_function<std::vector<std::string>>(
@@ -35,9 +40,10 @@ void PacingOptions::add_to(CLI::App& app) {
          [this](const std::vector<std::string>& texts) {
            for (const std::string& text : texts) neighbours.push_back(neighbours_in(text));
          },
-         "release the frames again beside neighbours: KIND:N of stream (memory bandwidth; @GB/s "
-         "limits each), cache, compute, camera (30 frames a second), same (the implementation in "
-         "another process)")
+         "release the frames again beside neighbours: N threads of stream (copies memory; "
+         "stream:N@5 limits each to 5 GB/s), cache, compute or camera (30 frames a second), or N "
+         "processes of same (the implementation itself); several with commas between them, such as "
+         "stream:2@5,camera:1, or by repeating the option")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("KIND:N");
@@ -49,6 +55,7 @@ void PacingOptions::apply_to(core::RunOptions& options) const {
   options.energy = energy;
   if (period_s == 0) {
     if (!neighbours.empty()) throw core::Error("--contend goes with --paced RATE");
+    if (window_s != kUsualWindow_s) throw core::Error("--paced-for goes with --paced RATE");
     return;
   }
   options.pace = core::PaceOptions{

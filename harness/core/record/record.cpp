@@ -326,7 +326,12 @@ Header header_from_json(const json& line) {
   if (line.value("type", "") != "header" || !line.contains("schema"))
     throw Error("is no header of results");
   const json& schema = line["schema"];
-  if (!schema.is_number_integer() || schema < 1 || schema > kSchemaVersion)
+  if (schema.is_number_integer() && schema < 1)
+    throw Error(
+        fmt::format("is of schema {}, which no attest has written: schemas are numbered from 1 on. "
+                    "The line is damaged, or another program wrote it",
+                    schema.dump()));
+  if (!schema.is_number_integer() || schema > kSchemaVersion)
     throw Error(
         fmt::format("is of schema {}; this attest reads schemas up to {}: use the attest that "
                     "wrote the file, or a newer one",

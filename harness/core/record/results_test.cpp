@@ -62,6 +62,17 @@ TEST_F(ResultsRead, NewerSchemasAreRefused) {
   }
 }
 
+TEST_F(ResultsRead, ASchemaThatNeverWasIsNoNewerOne) {
+  nlohmann::json header = nlohmann::json::parse(header_);
+  for (const int schema : {0, -1}) {
+    header["schema"] = schema;
+    EXPECT_EQ(error(line(header)),
+              ": line 1: is of schema " + std::to_string(schema) +
+                  ", which no attest has written: schemas are numbered from 1 on. The line is "
+                  "damaged, or another program wrote it");
+  }
+}
+
 TEST_F(ResultsRead, AReasonCodeOfANewerAttestKeepsItsVerdict) {
   nlohmann::json record = nlohmann::json::parse(record_);
   record["code"] = "fail:later";
