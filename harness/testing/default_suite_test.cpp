@@ -199,6 +199,19 @@ TEST(DefaultSuite, FailsWhatDeclaresMoreThanItComputes) {
   expect_all_bugs_caught("liars.so", found);
 }
 
+// Bugs in features that came later: block masks, top-k, 8 bits, and how many keys a sequence has.
+TEST(DefaultSuite, FailsBugsOfBlockMasksTopKAndLengths) {
+  for (const char* library :
+       {"block_bugs.so", "top_k_bugs.so", "f8_bugs.so", "f8_operand_bugs.so", "length_bugs.so"})
+    expect_all_bugs_caught(library, run_fills_then_all(library, First::kTiny));
+}
+
+TEST(DefaultSuite, FailsBugsOfGradients) {
+  const Outcomes found = run_fills_then_all("backward_bugs.so", First::kTiny);
+  EXPECT_GE(found.passed.size(), 80u);
+  expect_all_bugs_caught("backward_bugs.so", found);
+}
+
 /// The tiny cases of an operation that fail each implementation of a plugin. Cases are judged in
 /// their first dtype. `judged`: judges only the implementations that it names; empty: all.
 std::map<std::string, std::string> failing_tiny_cases(

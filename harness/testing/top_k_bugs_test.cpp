@@ -22,7 +22,7 @@ std::vector<Wanted> problems(int64_t keys) {
           {sizes + "bias=" + pairs + "softcap=2.5",
            {"top_k_none", "top_k_before_terms", "top_k_before_softcap", "top_k_before_scale"}},
           {sizes + "mask=" + pairs, {"top_k_none", "top_k_masked_count", "top_k_just_enough"}},
-          {sizes + "window_right=0", {"top_k_none", "top_k_others_count", "top_k_few_see_none"}},
+          {sizes + "window_right=0", {"top_k_none", "top_k_others_count", "top_k_few_see_nothing"}},
           {sizes + "num_heads=4 num_kv_heads=2",
            {"top_k_none", "top_k_over_heads", "top_k_first_head", "top_k_half_scores",
             "top_k_nan_dropped"}}};

@@ -66,7 +66,7 @@ constexpr mutants::PlantedBug kBugs[] = {
     {"top_k_by_magnitude", "the largest magnitudes count"},
     {"top_k_smallest", "the smallest logits count"},
     {"top_k_half_scores", "keys are chosen by logits in bf16, undeclared"},
-    {"top_k_few_see_none", "a row that sees fewer than top_k keys sees none"},
+    {"top_k_few_see_nothing", "a row that sees fewer than top_k keys sees no key"},
     {"top_k_others_are_zero", "the logits of other keys are 0, not -inf"},
     {"top_k_normaliser_of_all", "the normaliser sums all keys"},
     {"top_k_lse_of_all", "the lse is that of all keys"},
