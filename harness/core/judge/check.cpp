@@ -21,8 +21,9 @@ namespace {
 // What is known of one output tensor after some chunks; merged under a lock.
 struct Tally {
   int64_t exact = 0, swept = 0, rows = 0;  // rows: exact ones that err by themselves
-  double sum_squares = 0;                  // of error / sigma
-  double worst_ratio = -1;                 // error / sigma
+  int64_t unsure = 0;      // elements of which rounding decides whether they are numbers: not exact
+  double sum_squares = 0;  // of error / sigma
+  double worst_ratio = -1;  // error / sigma
   int64_t worst_row = 0, worst_element = 0;
   int worst_leading = 0;
   double worst_expected = 0, worst_got = 0, worst_sigma = 0;
@@ -46,6 +47,7 @@ struct Tally {
 
   void merge(const Tally& other) {
     exact += other.exact;
+    unsure += other.unsure;
     swept += other.swept;
     rows += other.rows;
     sum_squares += other.sum_squares;
@@ -109,7 +111,7 @@ class ChunkJudge {
       tally_.worst_expectation = expected_row(chunk_, worst_index_);
     tally_.sample.add(chunk_);
     const auto elements = int64_t(chunk_.rows.size()) * chunk_.width;
-    (chunk_.value ? tally_.exact : tally_.swept) = elements;
+    (chunk_.value ? tally_.exact : tally_.swept) = elements - tally_.unsure;
     tally_.rows = !chunk_.value ? 0 : chunk_.shared ? 1 : int64_t(chunk_.rows.size());
     return tally_;
   }
@@ -150,6 +152,7 @@ class ChunkJudge {
 
   // An element of which rounding decides whether it is a number. Only poison is wrong there.
   void unsure_element(int64_t row, int64_t element, double value, double got, int64_t offset) {
+    ++tally_.unsure;
     if (is_poison(tensor_, offset) && tally_.worst_ratio < kInfinity)
       note_worst(kInfinity, row, element, value, got, 0, offset);
   }
@@ -358,7 +361,7 @@ Judgement judge(const Problem& problem, const Golden& golden, const Arithmetic& 
   for (const Role& role : problem.operation->roles()) {
     if (!is_output(role) || !problem.has(role.index)) continue;
     if (const auto tally = tallies.find(role.index);
-        tally != tallies.end() && tally->second.exact > 0)
+        tally != tallies.end() && tally->second.exact + tally->second.unsure > 0)
       continue;
     judgement.outcome = {ReasonCode::kErrorGolden,
                          fmt::format("the golden judged no element of {}", role.name)};

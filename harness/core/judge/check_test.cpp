@@ -232,15 +232,19 @@ void expect_ones(int64_t row, const std::vector<double>& sigma, const Golden::Si
         .sigma = sigma.data()});
 }
 
-// A golden with one element of which rounding decides whether it is a number.
+// A golden of one row; rounding decides whether its elements from 5 on, up to `end`, are numbers.
 class UnsureGolden final : public Golden {
  public:
+  explicit UnsureGolden(int64_t end = 6) : end_(end) {}
   void expect(const Arithmetic&, const Sink& sink) const override {
     std::vector<double> sigma(12, 1e-3);
-    sigma[5] = kUnsure;
+    std::fill(sigma.begin() + 5, sigma.begin() + end_, kUnsure);
     expect_ones(0, sigma, sink);
   }
   std::string method() const override { return "test"; }
+
+ private:
+  int64_t end_;
 };
 
 TEST_F(Check, AcceptsAnythingWrittenWhereRoundingDecides) {
@@ -251,12 +255,20 @@ TEST_F(Check, AcceptsAnythingWrittenWhereRoundingDecides) {
     const Judgement judgement = judge(problem_, golden, {}, tensors_);
     EXPECT_EQ(judgement.outcome.verdict(), Verdict::kPass) << either;
     EXPECT_EQ(judgement.max_ratio, 0) << either;
+    EXPECT_EQ(judgement.exact_elements, 11) << either;
   }
   const uint64_t poison = poison_bits(ATTEST_F32);
   std::memcpy(&y_[5], &poison, sizeof(float));
   EXPECT_EQ(judge(problem_, golden, {}, tensors_).outcome.code, ReasonCode::kFailUnwritten);
   y_[5] = 1, y_[6] = NAN;
   EXPECT_EQ(judge(problem_, golden, {}, tensors_).outcome.code, ReasonCode::kFailNan);
+}
+
+// The root mean square is over the elements whose errors are known.
+TEST_F(Check, LeavesWhatRoundingDecidesOutOfTheMean) {
+  std::fill_n(y_.begin(), kWidth, 1.0f);
+  for (size_t e = 0; e < 5; ++e) y_[e] += 2e-3f;
+  EXPECT_NEAR(judge(problem_, UnsureGolden(12), {}, tensors_).rms_ratio, 2 / Gates::rms(1), 1e-3);
 }
 
 // An infinity among the inputs may make sigma infinite, too: that excuses nothing.

@@ -1,5 +1,6 @@
 #include "core/judge/relation_check.hpp"
 #include "core/judge/gates.hpp"
+#include "core/operations/unsure.hpp"
 #include "core/tensor/constants.hpp"
 
 #include <fmt/format.h>
@@ -16,9 +17,12 @@ bool same_bits(double first, double second) {
          std::memcmp(&first, &second, sizeof first) == 0;
 }
 
+bool is_known(double sigma) { return !std::isnan(sigma) && sigma != kUnsure; }
+
 // Distance in sums of standard deviations; `sigma` NaN: not known, so only what no error explains
-// counts.
+// counts; kUnsure: nothing does.
 double distance(double first, double second, double sigma) {
+  if (sigma == kUnsure) return 0;
   if (first == second || (std::isnan(first) && std::isnan(second))) return 0;
   if (!std::isfinite(first) || !std::isfinite(second)) return kInfinity;
   return std::isnan(sigma) ? 0 : std::fabs(first - second) / sigma;
@@ -32,13 +36,12 @@ struct RelationTally {
 };
 
 void add(RelationTally& tally, const Claim& claim, const RelationRun& base, bool bitwise) {
-  tally.rows += std::any_of(claim.sigma.begin(), claim.sigma.end(),
-                            [](double sigma) { return !std::isnan(sigma); });
+  tally.rows += std::any_of(claim.sigma.begin(), claim.sigma.end(), is_known);
   for (size_t e = 0; e < claim.first.size(); ++e) {
     const double first = claim.first[e], second = claim.second[e], sigma = claim.sigma[e];
     const double apart = distance(first, second, sigma);
     const bool differs = !same_bits(first, second);
-    ++tally.compared, tally.known += !std::isnan(sigma), tally.different += differs;
+    ++tally.compared, tally.known += is_known(sigma), tally.different += differs;
     tally.sum_squares += apart * apart;
     if (!(apart > tally.worst) && !(bitwise && differs && tally.different == 1)) continue;
     tally.worst = std::max(tally.worst, apart);

@@ -7,6 +7,7 @@
 
 #include <cmath>
 
+#include "core/operations/unsure.hpp"
 #include "testing/scale_operation.hpp"
 
 namespace attest::core {
@@ -28,8 +29,10 @@ class RelationCheck : public ::testing::Test {
   }
 
   Judgement judged(bool deterministic) {
-    const auto golden = problem_.operation->golden(problem_, {}, first_);
-    const SigmaTable sigmas(problem_, *golden, {});
+    return judged(deterministic, *problem_.operation->golden(problem_, {}, first_));
+  }
+  Judgement judged(bool deterministic, const Golden& golden) {
+    const SigmaTable sigmas(problem_, golden, {});
     const auto relation = repetition(problem_, first_);
     const RelationRun base{problem_, first_, first_, &sigmas}, run{problem_, second_, second_};
     return judge_relation(*relation, base, {&run, 1}, deterministic);
@@ -73,6 +76,36 @@ TEST_F(RelationCheck, FailsBeyondTwiceTheGate) {
     EXPECT_NEAR(judgement.max_ratio, got / 12, 1e-6);
     EXPECT_EQ(judgement.outcome.code, got > 12 ? ReasonCode::kFailRepetition : ReasonCode::kPass);
   }
+}
+
+// Rounding decides whether element 3 of each row is a number.
+class UnsureThird final : public Golden {
+ public:
+  void expect(const Arithmetic&, const Sink& sink) const override {
+    const std::vector<double> value(8, 1.0);
+    std::vector<double> sigma(8, 1e-3);
+    sigma[3] = kUnsure;
+    for (int64_t row = 0; row < 10; ++row)
+      sink({.role = kY,
+            .leading = 1,
+            .width = 8,
+            .rows = {&row, 1},
+            .value = value.data(),
+            .sigma = sigma.data()});
+  }
+  std::string method() const override { return "test"; }
+};
+
+TEST_F(RelationCheck, ComparesNothingOfWhichRoundingDecides) {
+  const UnsureThird golden;
+  again_[3] = NAN, again_[kWidth + 3] = INFINITY, again_[2 * kWidth + 3] = 7;
+  const Judgement judgement = judged(false, golden);
+  EXPECT_EQ(judgement.outcome.verdict(), Verdict::kPass) << judgement.outcome.reason;
+  EXPECT_EQ(judgement.exact_elements, kCount - kRows);
+  // A deterministic kernel repeats that as well.
+  EXPECT_EQ(judged(true, golden).outcome.code, ReasonCode::kFailRepetition);
+  again_[4] = NAN;
+  EXPECT_EQ(judged(false, golden).outcome.code, ReasonCode::kFailRepetition);
 }
 
 // Ten rows are too few for the gate of many: their errors may agree.

@@ -219,14 +219,17 @@ Addend PairErrors::swapped(const Addend& addend, const Pair& pair, double share)
   const double of_swap = squared(Term::kSwapped) * share * addend.weight * addend.weight;
   if (!std::isfinite(addend.weight)) {
     if (factor(Term::kSwapped) == 0) return pair.counts ? addend : Addend{};
-    return {.weight = pair.counts ? addend.weight : 0, .is_unsure = true};
+    return {.weight = addend.weight, .is_near = true};
   }
+  const bool is_near = factor(Term::kSwapped) > 0;
   if (!pair.counts)
     return {.alone = of_swap + squared(Term::kSwapped) *
                                    (addend.own + addend.alone + addend.shared * addend.shared +
-                                    addend.alike * addend.alike + addend.one_way * addend.one_way)};
+                                    addend.alike * addend.alike + addend.one_way * addend.one_way),
+            .is_near = is_near};
   Addend counting = addend;
   counting.alone += of_swap;
+  counting.is_near = is_near;
   return counting;
 }
 
@@ -267,7 +270,7 @@ Addend PairErrors::of_bias(const Pair& pair, const QueryErrors& query) const {
   return of_gradient(without_slope, query);
 }
 
-GradientSum::GradientSum(int64_t width) : width_(size_t(width)) {
+GradientSum::GradientSum(int64_t width) : width_(size_t(width)), finite_row_(width_) {
   for (auto* row : {&sum_, &variance_, &squares_, &reach_, &group_, &common_, &lost_, &one_way_,
                     &alike_, &unsure_, &run_, &run_alone_})
     row->resize(width_);
@@ -283,11 +286,12 @@ void GradientSum::clear() {
 
 void GradientSum::add(const Addend& addend, const double* row, bool is_alone, bool ends) {
   ++addends_;
-  if (addend.is_unsure) {
-    has_unsure_ = true;
-    for (size_t c = 0; c < width_; ++c) unsure_[c] += addend.weight * row[c];
-    if (ends) end_group();
-    return;
+  if (addend.is_near && take_unsure(addend, row)) {
+    if (!std::isfinite(addend.weight)) {
+      if (ends) end_group();
+      return;
+    }
+    row = finite_row_.data();
   }
   const double equal = factor(Term::kEqual) * addend.shared,
                own = (is_alone ? addend.own : 0) + addend.alone + addend.shared * addend.shared;
@@ -326,6 +330,21 @@ void GradientSum::add(const Addend& addend, const double* row, bool is_alone, bo
     run_alone_[c] += addend.own * row[c] * row[c];
   }
   if (ends) end_group();
+}
+
+// Adds what is no number of a near pair to unsure_; returns whether anything is. finite_row_
+// becomes the row without it.
+bool GradientSum::take_unsure(const Addend& addend, const double* row) {
+  const bool all = !std::isfinite(addend.weight);
+  if (!all && std::all_of(row, row + width_, [](double x) { return std::isfinite(x); }))
+    return false;
+  has_unsure_ = true;
+  for (size_t c = 0; c < width_; ++c) {
+    const bool is_unsure = all || !std::isfinite(row[c]);
+    if (is_unsure) unsure_[c] += addend.weight * row[c];
+    finite_row_[c] = is_unsure ? 0 : row[c];
+  }
+  return true;
 }
 
 // Equal rows have equal scores. If their weights are equal too, then so is all that they were
@@ -369,7 +388,7 @@ void GradientSum::finish(const BackwardArithmetic& arithmetic, DType output, dou
     value[c] = has_unsure_ ? scale * (sum_[c] + unsure_[c]) : x;
     variance = scale * scale * variance + (relative + kStep * kStep) * x * x +
                squared(Term::kOutput) * u_out * u_out / 3 * x * x + output_small * output_small;
-    sigma[c] = has_unsure_ && !std::isnan(x) ? kUnsure : std::sqrt(variance);
+    sigma[c] = !std::isfinite(unsure_[c]) && !std::isnan(x) ? kUnsure : std::sqrt(variance);
   }
 }
 

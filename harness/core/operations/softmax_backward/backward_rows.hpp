@@ -67,11 +67,11 @@ struct QueryErrors {
 /// for itself; `common`: the factor of an error that all pairs of the sum have in common;
 /// `alike`: what all pairs at the softcap, or with one bias, may err by alike;
 /// `lost`: the part of the weight that may become 0; `one_way`: a bound of an error that may have
-/// one sign in all pairs. All but `own` and `alone` are times the row. `is_unsure`: the weight is a
-/// NaN or an infinity, and rounding decides whether the pair counts.
+/// one sign in all pairs. All but `own` and `alone` are times the row. `is_near`: rounding decides
+/// whether the pair counts.
 struct Addend {
   double weight = 0, shared = 0, own = 0, alone = 0, common = 0, lost = 0, one_way = 0, alike = 0;
-  bool is_unsure = false;
+  bool is_near = false;
 };
 
 /// The variances that depend on the declared arithmetic.
@@ -129,13 +129,14 @@ class GradientSum {
   void add(const Addend& addend, const double* row, bool is_alone, bool ends);
   /// Writes value and sigma, [width] each. `common`: the variance of the error that all addends
   /// share by Addend::common; `relative`: that of an error of the whole sum. sigma is kUnsure
-  /// where the sum is a number without the pairs that are unsure.
+  /// where the sum is a number without what near pairs add, and what they add is none.
   void finish(const BackwardArithmetic& arithmetic, DType output, double scale, double common,
               double relative, double* value, double* sigma);
   /// Adds the errors of the equal rows so far: the next row is another one.
   void end_group();
 
  private:
+  bool take_unsure(const Addend& addend, const double* row);
   void end_run();
 
   size_t width_;
@@ -144,7 +145,7 @@ class GradientSum {
        has_unsure_ = false;
   // [width_] each
   std::vector<double> sum_, variance_, squares_, reach_, group_, common_, lost_, one_way_, alike_,
-      unsure_;
+      unsure_, finite_row_;
   // A run: the last addends, which are of equal rows and have one weight. Their deviations, and
   // their variances, are summed.
   double run_weight_ = 0;

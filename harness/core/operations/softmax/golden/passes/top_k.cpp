@@ -70,10 +70,11 @@ TopKSwaps::TopKSwaps(const attest_softmax_params& params, const BlockShape& shap
       rows_(size_t(kTaskRows)),
       p2v_(4, Matrix(kTaskRows, shape.value_stride)),
       p2v2_(p2v_),
+      sure_(kTaskRows, shape.value_stride),
       swapped_(size_t(shape.head_dim_v)) {}
 
 int64_t TopKSwaps::bytes(const BlockShape& shape) {
-  return 8 * kTaskRows * shape.value_stride * int64_t(sizeof(double));
+  return 9 * kTaskRows * shape.value_stride * int64_t(sizeof(double));
 }
 
 void TopKSwaps::start(std::span<const RowScores> rows, const SigmaModel& model, bool ties_hold) {
@@ -83,6 +84,7 @@ void TopKSwaps::start(std::span<const RowScores> rows, const SigmaModel& model, 
   std::fill(rows_.begin(), rows_.end(), Row{});
   for (auto* sums : {&p2v_, &p2v2_})
     for (Matrix& of_side : *sums) of_side.clear();
+  sure_.clear();
 }
 
 double TopKSwaps::variance(const TileScores& logits, int64_t r, int64_t key) const {
@@ -118,9 +120,13 @@ void TopKSwaps::add(const TileScores& logits, const Values& values, const KeyBlo
     for (int64_t key = 0; key < block.count(); ++key)
       if (const int side = near_side(logits, block, tile, r, key); side != kNotNear)
         add_key(values, key, logits.scores.row(r)[key], row, side);
-    for (const Values::NonFinite& at : values.non_finite)
+    for (const Values::NonFinite& at : values.non_finite) {
+      const double logit = logits.scores.row(r)[at.key];
       if (const int side = near_side(logits, block, tile, r, at.key); side != kNotNear)
         p2v2_[size_t(side)].row(row)[at.channel] = kInfinity;
+      else if (scores_[size_t(row)].edge.keeps(logit, block.place(at.key)))
+        sure_.row(row)[at.channel] += std::exp(logit - scores_[size_t(row)].lse) * at.value;
+    }
   }
 }
 
@@ -194,7 +200,9 @@ void TopKSwaps::write(int64_t row, RowSums& sums) {
       return moving > 0 && std::isinf(p2v2_[size_t(at)].row(row)[d]);
     };
     double& swapped = swapped_[size_t(d)];
-    if (may_be_no_number(kIn, going) || may_be_no_number(kOut, coming)) {
+    if (std::isnan(sure_.row(row)[d])) {
+      swapped = 0;
+    } else if (may_be_no_number(kIn, going) || may_be_no_number(kOut, coming)) {
       swapped = kInfinity;
     } else if (any_average) {
       swapped = std::pow(model_->any_average_of(sums.largest_v), 2);

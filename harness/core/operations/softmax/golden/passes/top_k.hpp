@@ -66,7 +66,8 @@ void hide_below(const TopKEdge& edge, const KeyBlock& block, double* logits);
 /// lost, the row only has to be an average of values.
 ///
 /// A near key that may change sides may have a NaN or an infinity in a channel. Then the channel is
-/// that in one kernel and a number in another, and its variance is infinite.
+/// that in one kernel and a number in another, and its variance is infinite, unless the keys that
+/// count in any case make it NaN.
 class TopKSwaps {
  public:
   TopKSwaps(const attest_softmax_params& params, const BlockShape& shape);
@@ -114,6 +115,8 @@ class TopKSwaps {
   // By side; [kTaskRows, value_stride] each. p2v_ has sums of p^2 v, and p2v2_ has sums of p^2 v^2.
   // The latter is infinite if a v is NaN or infinite.
   std::vector<Matrix> p2v_, p2v2_;
+  // [kTaskRows, value_stride]: sum p v over NaN and infinities of keys that count in any case
+  Matrix sure_;
   std::vector<double> swapped_;  // [head_dim_v]
 };
 
