@@ -477,7 +477,27 @@ std::vector<TermCase> terms_of_sums() {
        Bug::kLseAddition,
        {},
        {},
-       3},
+       2.2},
+      {T::kAbsorbed,
+       "mostly_flushed",
+       "98,304 p of 2^-14.3, in the normaliser: 0.83 of it is lost",
+       in(ATTEST_F32, {{kAccumulator, ATTEST_F16}}, ATTEST_FLUSHES_SUBNORMALS, 16),
+       [] {
+         return scored({.keys = 98'305, .rows = 4, .head_dim = 4, .lse = true},
+                       [](int64_t j) { return j < 98'304 ? -14.3 * M_LN2 : 0; });
+       },
+       Bug::kLseAddition,
+       {},
+       {},
+       14},
+      {T::kAbsorbed, "flushed_beside_large_values",
+       "the same, 0.5 of it; the products of values near 100 are not lost, so o is twice that",
+       in(ATTEST_F32, {{kAccumulator, ATTEST_F16}}, ATTEST_FLUSHES_SUBNORMALS, 16),
+       [] {
+         return scored({.keys = 20'001, .rows = 4, .head_dim = 4, .mean_v = 100},
+                       [](int64_t j) { return j < 20'000 ? -14.3 * M_LN2 : 0; });
+       },
+       Bug::kAddition},
       {T::kStalled, "stalled",
        "one bf16 sum over 16,384 keys, values 3 in the first eighth, -3/7 in the rest",
        in(ATTEST_F32, {{kAccumulator, ATTEST_BF16}}),

@@ -124,8 +124,8 @@ SharedTerms shared_terms(const RowScores& row, const RowSums& sums, const SigmaM
       std::max({model.least_repeated, sums.repeated / (keys * keys), sums.equal_neighbours / keys});
   terms.top = std::exp(row.top() - row.lse);  // of the sink too
   terms.rest = model.rest(terms.weights.small, terms.top, row.keys);
-  terms.coherent = model.coherent_variance(terms.weights.small, flat ? 1 : repeated, terms.top,
-                                           row.keys, spread_beside_one(row, sums.keys_p2));
+  terms.coherent = model.coherent_variance(flat ? 1 : repeated, terms.top, row.keys,
+                                           spread_beside_one(row, sums.keys_p2));
   terms.mean_o2 = mean_square(sums.pv, dim_v);
   const double variance = error_of_scores(row, terms.weights, model);
   // Keys of few codes have nearly equal scores, whose errors are one; without a sink it cancels.
@@ -173,6 +173,7 @@ ElementSums element_sums(const RowScores& row, const RowSums& sums, const Shared
           .resummed = terms.normaliser,
           .mean_o2 = terms.mean_o2,
           .coherent = terms.coherent,
+          .lost = model.lost_of_rest(terms.weights.small, terms.rest),
           .stalled = terms.weights.small,
           .rest = terms.rest,
           .top = terms.top,
@@ -198,6 +199,7 @@ LseSums lse_sums(const RowScores& row, const RowSums& sums, const SharedTerms& t
           .common = sums.common,
           .rescales = std::sqrt(std::max(sums.rises, 1.0)),
           .coherent = terms.coherent,
+          .lost = model.lost_of_lse(weights.small, terms.rest),
           .stalled = weights.small,
           .at_cap = sums.at_cap,
           .sizes = sums.sizes};

@@ -179,7 +179,7 @@ double SigmaModel::accumulation_variance(double dot_square, double magnitude) co
   return own_order * own_order * (u_dot * u_dot * (1 + a) * (1 + a) + growth() * dot_square);
 }
 
-double SigmaModel::coherent_variance(double lost_sum, double repeated, double top, int64_t keys,
+double SigmaModel::coherent_variance(double repeated, double top, int64_t keys,
                                      double spread) const {
   // A quarter of an ulp of the final sum, as the mean over its growth; no more than is added.
   const double length = chain(keys), step = std::min(u_acc * length / 4, 1 - top);
@@ -193,9 +193,7 @@ double SigmaModel::coherent_variance(double lost_sum, double repeated, double to
   const double of_parts = parts * parts * repeated;
   // Beside a large weight the sum can lose all that is added to it, but no more.
   const double block = blocks * std::min(u_acc * top * length / std::sqrt(3), 1 - top);
-  const double lost_of_rest = absorbed * lost_sum / rest(lost_sum, top, keys);
-  return block * block * repeated + lost_of_rest * lost_of_rest +
-         std::max(step * step * whole, part * part * of_parts);
+  return block * block * repeated + std::max(step * step * whole, part * part * of_parts);
 }
 
 double SigmaModel::nearly_equal(double spread) const {
@@ -217,6 +215,14 @@ double SigmaModel::stalled_square(double lost_sum, int64_t keys) const {
 double SigmaModel::rest(double lost_sum, double top, int64_t keys) const {
   const bool is_flushed = lost_sum > kMuchLost && u_acc * chain(keys) <= kMuchLost;
   return is_flushed ? std::max(1 - lost_sum, top) : 1;
+}
+
+double SigmaModel::lost_of_rest(double lost_sum, double rest) const {
+  return absorbed * lost_sum / rest;
+}
+
+double SigmaModel::lost_of_lse(double lost_sum, double rest) const {
+  return absorbed * (rest < 1 ? -std::log(rest) : lost_sum);
 }
 
 bool SigmaModel::has_common_addends() const { return u_s > kUnit; }
@@ -271,7 +277,8 @@ double SigmaModel::element_sigma(const ElementSums& sums, int64_t keys) const {
       truncated * truncated * cut * cut +
       lost * lost * (sums.flushed * sums.flushed + sums.unsure) + sum * sum * chain(keys) / 3 +
       score + std::max(together, shared_variance(sums.shared_scores, score)) +
-      shared_variance(sums.shared_values, alone) + sums.coherent * sums.o * sums.o +
+      shared_variance(sums.shared_values, alone) +
+      (sums.coherent + sums.lost * sums.lost) * sums.o * sums.o +
       weights_variance(sums.lse, sums.o, most) + small_variance(sums, most, keys) +
       resums * resums * sums.resummed * sums.o * sums.o + rescaled * rescaled +
       stalled_square(sums.stalled, keys) * sums.largest_v * sums.largest_v + cap_variance(sums);
@@ -290,7 +297,7 @@ double SigmaModel::lse_sigma(const LseSums& sums, int64_t keys) const {
   return std::sqrt(output * output + biased * biased + normaliser * normaliser * sums.rounding +
                    cut_sum * cut_sum + exps * exps + capped * capped + levels * levels +
                    sums.score + stalled_square(sums.stalled, keys) * 4 * kUsualScore * kUsualScore +
-                   common_variance(sums.common) + together + sums.coherent +
+                   common_variance(sums.common) + together + sums.coherent + sums.lost * sums.lost +
                    u_acc * u_acc * chain(keys) / 3);
 }
 

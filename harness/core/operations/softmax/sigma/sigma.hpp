@@ -85,6 +85,7 @@ struct ElementSums {
   double resummed = 0;   // LseSums::rounding if SigmaModel::resums
   double mean_o2 = 0;    // mean of o^2 over the channels; 0: not known
   double coherent = 0;   // LseSums::coherent
+  double lost = 0;       // SigmaModel::lost_of_rest
   double stalled = 0;    // sum of p below SigmaModel::unsummed_below
   double rest = 1;       // SigmaModel::rest
   double top = 0;        // the largest p, that of the sink included
@@ -111,6 +112,7 @@ struct LseSums {
                         // SigmaModel::rescale
   double coherent = 0;  // variance of errors of the normaliser's sum that do not average out:
                         // SigmaModel::coherent_variance
+  double lost = 0;      // SigmaModel::lost_of_lse
   double stalled = 0;   // ElementSums::stalled
   double at_cap = 0;    // ElementSums::at_cap
   double sizes = 0;     // sum p |score|, of all steps of a score; if SigmaModel::few_scores
@@ -289,8 +291,8 @@ struct SigmaModel {
     return std::max(sums_rounded ? flushing(kappa(max, lse), keys).kept : absorbed_below(keys),
                     sums_from * (1 + flush_apart) * std::exp(max - lse));
   }
-  /// The variance of errors of the normaliser's sum that do not average out. It has three parts.
-  /// Lost probabilities: `lost` is the sum of p below unsummed_below. Equal addends: they round the
+  /// The variance of errors of the normaliser's sum that do not average out, beside what it loses.
+  /// It has two parts. Equal addends: they round the
   /// same way as long as the sum has the same exponent; `repeated` is the chance that two addends
   /// are equal, the sum of (share of all keys)^2 over groups of at least two keys. If a step of the
   /// chain adds several keys, all of them must be equal. But the chain may be that of a part of the
@@ -300,7 +302,7 @@ struct SigmaModel {
   ///
   /// Addends that differ by less than an ulp of the sum round alike, too: `spread` is the standard
   /// deviation of all but the largest. See nearly_equal.
-  double coherent_variance(double lost, double repeated, double top, int64_t keys,
+  double coherent_variance(double repeated, double top, int64_t keys,
                            double spread = kFarApart) const;
   static constexpr double kFarApart = 1;
   /// The chance that two addends round the same way beside a sum of 1, whose ulp is 2 u_acc. The
@@ -318,6 +320,11 @@ struct SigmaModel {
   /// lost less, or its sum may have stopped. A flushed sum keeps the largest p, `top`. Divided by
   /// what is left, all errors are that much larger.
   double rest(double lost_sum, double top, int64_t keys) const;
+  /// What a normaliser loses, as a share of what is left of it. A product whose values are large
+  /// loses less, so o may be too large by that share, and no average any more.
+  double lost_of_rest(double lost_sum, double rest) const;
+  /// By how much the lse is too small then: by -log(1 - lost), which is less than that share.
+  double lost_of_lse(double lost_sum, double rest) const;
 
   /// The variance of o from the error that all scores at the softcap share.
   double cap_variance(const ElementSums& sums) const;

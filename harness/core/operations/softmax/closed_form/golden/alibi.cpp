@@ -295,7 +295,7 @@ void AlibiRows::finish(int64_t place, int64_t group, const Partial& partial, con
                theta = model_.theta;
   const double gone = std::min(under(model_.unsummed_below(partial.largest, lse, keys)).p, 1.0);
   const double largest_p = std::min(std::exp(partial.largest - lse), 1.0),
-               rest = model_.rest(gone, largest_p, keys), lost_of_rest = gone / rest;
+               rest = model_.rest(gone, largest_p, keys);
   const double flush_below = model_.flush_below * (1 + model_.flush_apart) * kappa;
   const Below flushed = flush_below > 0 ? under(flush_below) : Below();
   const SigmaModel::Flushing flushing = model_.flushing(kappa, keys);
@@ -328,7 +328,7 @@ void AlibiRows::finish(int64_t place, int64_t group, const Partial& partial, con
                               .p2 = p2,
                               .flushed = std::sqrt(lost),
                               .resummed = rounding,
-                              .coherent = lost_of_rest * lost_of_rest,
+                              .lost = model_.lost_of_rest(gone, rest),
                               .stalled = gone,
                               .rest = rest,
                               .top = largest_p,
@@ -344,7 +344,7 @@ void AlibiRows::finish(int64_t place, int64_t group, const Partial& partial, con
                      .score = (partial.lse_score + sides * partial.lse_shared) / total2,
                      .square = partial.square / total,
                      .mean_dot = partial.mean_dot / total,
-                     .coherent = lost_of_rest * lost_of_rest,
+                     .lost = model_.lost_of_lse(gone, rest),
                      .stalled = gone,
                      .at_cap = partial.at_cap / total};
   const double lse_sigma = std::hypot(model_.lse_sigma(sums, keys), 2 * score_error);

@@ -295,7 +295,7 @@ void RowExpectation::compute(const GroupSums& sums, size_t h, double* o, double*
                               .unsure = unsure_[i],
                               .prefix = model_.needs_prefix() ? prefix(sums, i) : 0,
                               .resummed = rounding_sum_,
-                              .coherent = lost_ * lost_,
+                              .lost = lost_,
                               .stalled = stalled_,
                               .rest = rest_,
                               .top = top_,
@@ -336,11 +336,11 @@ double RowExpectation::weigh_codes(const double* count, size_t h, double total, 
   top_ = *std::ranges::max_element(p_);
   const double flushed = lost_mass(count, total, model_.normalised_first ? total : 1);
   rest_ = model_.rest(flushed, top_, keys);
-  lost_ = model_.absorbed * flushed / rest_;
+  lost_ = model_.lost_of_rest(flushed, rest_);
   stalled_ = 0;
   for (size_t g = 0; g < codes_; ++g)
     stalled_ += p_[g] < model_.absorbed_below(keys) ? count[g] * p_[g] : 0;
-  sums.coherent = lost_ * lost_;
+  sums.lost = model_.lost_of_lse(flushed, rest_);
   sums.stalled = stalled_;
   rounding_sum_ = sums.rounding;
   at_cap_ = sums.at_cap;

@@ -134,7 +134,7 @@ class RowExpectation {
   double sink_error_ = 0;      // variance of o's error from the sink, as a share of o^2
   double lead_variance_ = 0;   // SigmaModel::lead_variance of the row
   double repeated_ = 0;        // repeated_variance of the row
-  double lost_ = 0;            // sum of p that the normaliser loses
+  double lost_ = 0;            // ElementSums::lost
   double stalled_ = 0;         // ElementSums::stalled
   double top_ = 0;             // ElementSums::top
   double rest_ = 1;            // ElementSums::rest
