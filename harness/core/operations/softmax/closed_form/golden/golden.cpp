@@ -92,7 +92,12 @@ class CodebookGolden final : public Golden {
   }
 
   std::string method() const override { return "closed form, all rows"; }
-  int64_t distinct_rows() const override { return book_.distinct_rows(); }
+  int64_t distinct_rows() const override {
+    int64_t queries = 0;
+    for (int64_t head = 0; head < p_.num_heads; head += p_.num_heads / p_.num_kv_heads)
+      queries += scores_[size_t(head)].distinct_queries();
+    return std::min(book_.distinct_rows(), queries);
+  }
   int64_t independent_rows(const Arithmetic& arithmetic, int32_t role) const override {
     return std::min(distinct_rows(), most_independent(arithmetic, problem_, role));
   }

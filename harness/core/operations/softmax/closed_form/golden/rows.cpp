@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "core/operations/softmax/closed_form/golden/kernels.hpp"
 #include "core/operations/softmax/closed_form/value_sizes.hpp"
@@ -20,6 +21,13 @@ std::vector<double> stored(const std::vector<float>& vectors, DType dtype) {
   return values;
 }
 
+int64_t count_distinct(const std::vector<double>& vectors, size_t width) {
+  std::set<std::vector<double>> seen;
+  for (auto at = vectors.begin(); at != vectors.end(); at += std::ptrdiff_t(width))
+    seen.emplace(at, at + std::ptrdiff_t(width));
+  return int64_t(seen.size());
+}
+
 }  // namespace
 
 constexpr double kSmallError = 1e-4;  // of a score
@@ -30,6 +38,7 @@ HeadScores::HeadScores(const Codebook& book, const attest_softmax_params& p, int
              head_dim = size_t(p.head_dim);
   const std::vector<double> q = stored(book.queries(head), q_dtype),
                             k = stored(book.keys(head / (p.num_heads / p.num_kv_heads)), k_dtype);
+  distinct_queries_ = count_distinct(q, head_dim);
   const double scale = double(p.softmax_scale), cap = double(p.softcap);
   const auto groups = size_t(book.key_groups()),
              query_levels = size_t(book.levels().query_levels()),

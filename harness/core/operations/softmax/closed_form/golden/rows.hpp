@@ -47,6 +47,8 @@ struct HeadScores {
     return model.any_average_of(huge_ ? 4 : largest_value_);
   }
   double largest_value() const { return largest_value_; }
+  /// How many stored query vectors differ: with few channels, codes may have equal ones.
+  int64_t distinct_queries() const { return distinct_queries_; }
   bool has_softcap() const { return cap_ > 0; }
   /// Whether the maximum of a row rises from mark to mark.
   bool rises() const { return rises_; }
@@ -61,7 +63,7 @@ struct HeadScores {
   bool huge_ = false, rises_ = false, large_scores_ = false;
   double largest_value_ = Codebook::kLargestValue, cap_ = 0;
   std::vector<double> largest_of_;  // [key groups]: bound of |v|
-  int64_t keys_ = 0;
+  int64_t keys_ = 0, distinct_queries_ = 0;
   size_t query_groups_ = 0;
 };
 
