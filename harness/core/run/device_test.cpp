@@ -139,7 +139,7 @@ TEST_F(OnDevice, LatenciesAreWithoutAttestsOwnCopies) {
 TEST_F(OnDevice, ANeighbourThatEndsEarlyIsSaid) {
   setenv("ATTEST_FAKE_CUDA", "slow-copies", 1);
   const Record record = run("device_none", kBrief, false, RelationChoice::kNone, {},
-                            PaceOptions{.period_ns = 10e6,
+                            PaceOptions{.period_ns = 4e6,
                                         .window_ns = 0.1e9,
                                         .neighbours = {parse_neighbours("same:1")},
                                         .same_extra_ns = 0});
