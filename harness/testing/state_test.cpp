@@ -42,6 +42,11 @@ constexpr const char *
    *kGrid =
        "softmax num_heads=2 seq_len_q=48 head_dim=16 grid_height=6 grid_width=8 "
        "window_height=3 window_width=4 shift_y=1 shift_x=1 shift_bias=-100",
+   *kBlocks = "softmax num_heads=2 seq_len_q=61 head_dim=16 block_mask block_q=16 block_kv=8",
+   *kGlobal =
+       "softmax num_heads=2 seq_len_q=61 head_dim=16 window_left=7 window_right=3 "
+       "global_tokens=3",
+   *kTopK = "softmax num_heads=2 seq_len_q=61 head_dim=16 top_k=9",
    *kFourHeads = "softmax num_heads=4 seq_len_q=20 head_dim=16",
    *kPackedMore = "softmax batch=6 num_heads=2 seq_len_q=40 head_dim=16 cu_seqlens_q cu_seqlens_kv",
    *kMany = "softmax num_heads=2 seq_len_q=197 head_dim=16",
@@ -180,6 +185,18 @@ constexpr Planted kPlanted[] = {
     {"state_key_without_kv_heads", kGqa, "plan-reuse", "plan-reuse"},
     {"state_key_of_groups", kGqa, "plan-reuse", "plan-reuse"},
     {"state_key_of_groups", kFourHeads, "plan-reuse", "plan-reuse"},
+    {"state_key_without_block_mask", kBlocks, "plan-reuse",
+     "variant 'block_mask'|the problem itself"},
+    {"state_key_without_block_sizes", kBlocks, "plan-reuse",
+     "variant 'block_(q|kv)'|the problem itself"},
+    {"state_key_without_global", kGlobal, "plan-reuse",
+     "variant '(second )?global_tokens'|the problem itself"},
+    {"state_key_of_global_present", kGlobal, "plan-reuse",
+     "variant 'second global_tokens'|the problem itself"},
+    {"state_key_without_top_k", kTopK, "plan-reuse",
+     "variant '(second )?top_k'|the problem itself"},
+    {"state_key_of_top_k_present", kTopK, "plan-reuse",
+     "variant 'second top_k'|the problem itself"},
     {"state_key_without_lengths", kPlain, "plan-reuse", "plan-reuse"},
     // In both orders a plan of the usual scale comes before that of the variant, which is wrong by
     // the same bits in both.

@@ -64,6 +64,12 @@ enum class Bug {
   kKeyWithoutDtype,
   kKeyWithoutKvHeads,
   kKeyOfGroups,
+  kKeyWithoutBlockMask,
+  kKeyWithoutBlockSizes,
+  kKeyWithoutGlobal,
+  kKeyOfGlobalPresent,
+  kKeyWithoutTopK,
+  kKeyOfTopKPresent,
   kKeyWithoutLengths,
   kScaleBySizes,
   kRoundsBySizes,
@@ -181,6 +187,21 @@ constexpr Description describe(Bug bug) {
       return {"state_key_without_kv_heads", "a cache of plans without num_kv_heads in its keys"};
     case Bug::kKeyOfGroups:
       return {"state_key_of_groups", "a cache that only knows whether heads are grouped"};
+    case Bug::kKeyWithoutBlockMask:
+      return {"state_key_without_block_mask",
+              "a cache of plans without the block mask in its keys"};
+    case Bug::kKeyWithoutBlockSizes:
+      return {"state_key_without_block_sizes",
+              "a cache that only knows whether there is a block mask"};
+    case Bug::kKeyWithoutGlobal:
+      return {"state_key_without_global", "a cache of plans without global_tokens in its keys"};
+    case Bug::kKeyOfGlobalPresent:
+      return {"state_key_of_global_present",
+              "a cache that only knows whether there are global tokens"};
+    case Bug::kKeyWithoutTopK:
+      return {"state_key_without_top_k", "a cache of plans without top_k in its keys"};
+    case Bug::kKeyOfTopKPresent:
+      return {"state_key_of_top_k_present", "a cache that only knows whether there is a top_k"};
     case Bug::kKeyWithoutLengths:
       return {"state_key_without_lengths", "a cache of plans without SEQ_LENS in its keys"};
     case Bug::kScaleBySizes:
@@ -275,6 +296,22 @@ void forget(Bug bug, OwnProblem& own) {
       drop_keys();
       p.num_kv_heads = p.num_kv_heads < p.num_heads;
       break;
+    case Bug::kKeyWithoutBlockMask:
+      drop(ATTEST_BLOCK_MASK);
+      p.block_q = p.block_kv = 0;
+      break;
+    case Bug::kKeyWithoutBlockSizes: {
+      attest_tensor& mask = own.tensor[ATTEST_BLOCK_MASK];
+      const int32_t dtype = mask.dtype;
+      drop(ATTEST_BLOCK_MASK);
+      mask.dtype = dtype;
+      p.block_q = p.block_kv = 0;
+      break;
+    }
+    case Bug::kKeyWithoutGlobal: p.global_tokens = 0; break;
+    case Bug::kKeyOfGlobalPresent: p.global_tokens = p.global_tokens > 0; break;
+    case Bug::kKeyWithoutTopK: p.top_k = 0; break;
+    case Bug::kKeyOfTopKPresent: p.top_k = p.top_k > 0; break;
     case Bug::kKeyWithoutLengths:
       drop(ATTEST_SEQ_LENS_Q);
       drop(ATTEST_SEQ_LENS_KV);
@@ -320,7 +357,47 @@ constexpr uint64_t kFeatures =
     ATTEST_WITH_DIAGONAL | ATTEST_WITH_SOFTCAP | ATTEST_WITH_BIAS | ATTEST_WITH_MASK |
     ATTEST_WITH_LSE | ATTEST_WITH_VARLEN | ATTEST_WITH_SEQ_LENS | ATTEST_WITH_PAGES |
     ATTEST_WITH_ORDER | ATTEST_WITH_PATCHES | ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS |
-    ATTEST_WITH_STRIDES | ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS;
+    ATTEST_WITH_STRIDES | ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS | ATTEST_WITH_BLOCK_MASK |
+    ATTEST_WITH_GLOBAL | ATTEST_WITH_TOP_K;
+
+/// Hides all but the top_k keys of a row. Equal keys at the edge count from the first one on, or
+/// all of them.
+template <class T>
+class TopK : public attest::Softmax<T> {
+ public:
+  TopK(const attest_problem& problem, void* const* data) : attest::Softmax<T>(problem, data) {}
+
+  float logit(float dot, int64_t b, int64_t h, int64_t i, int64_t j) const {
+    if (const std::array<int64_t, 3> row{b, h, i}; row != row_) choose(row);
+    return counts_[static_cast<size_t>(j)] ? attest::Softmax<T>::logit(dot, b, h, i, j) : -INFINITY;
+  }
+
+ private:
+  void choose(const std::array<int64_t, 3>& row) const {
+    const attest::Softmax<T>& all = *this;
+    const auto [b, h, i] = row;
+    const attest::Keys keys = all.keys(b, i);
+    std::vector<std::pair<float, int64_t>> logits;
+    bool has_nan = false;
+    for (int64_t j = keys.begin; j < keys.end; ++j) {
+      const float logit = mutants::logit(all, b, h, i, j);
+      has_nan |= std::isnan(logit);
+      if (logit != -INFINITY) logits.emplace_back(-logit, j);
+    }
+    row_ = row;
+    counts_.assign(static_cast<size_t>(all.p.seq_len_kv), has_nan);
+    if (has_nan) return;  // the row is NaN
+    std::sort(logits.begin(), logits.end());
+    const size_t count = std::min(logits.size(), static_cast<size_t>(all.p.top_k));
+    for (size_t n = 0; n < logits.size(); ++n) {
+      const bool ties = all.p.top_k_ties && count > 0 && logits[n].first == logits[count - 1].first;
+      if (n < count || ties) counts_[static_cast<size_t>(logits[n].second)] = true;
+    }
+  }
+
+  mutable std::array<int64_t, 3> row_{-1, -1, -1};
+  mutable std::vector<bool> counts_;
+};
 
 template <Bug kBug>
 class State {
@@ -393,6 +470,8 @@ class State {
     if (kBug == Bug::kByAddress && kept_for_ == data[ATTEST_O]) return put(a);
     if (kBug == Bug::kMaximumInWorkspace)
       attend_from(a, *static_cast<const float*>(workspace));
+    else if (a.p.top_k > 0)
+      mutants::attend(TopK<T>(*problem_, used));
     else
       mutants::attend(a);
     if (wrong(static_cast<float*>(workspace)))
