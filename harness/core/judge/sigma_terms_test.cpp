@@ -153,6 +153,13 @@ Case scored(Shape s, const std::function<double(int64_t key)>& score) {
   return c;
 }
 
+// The same, but for 0.001.
+Case nearly_scored(Shape s, const std::function<double(int64_t key)>& score) {
+  Case c = scored(s, score);
+  edit(c, ATTEST_Q, [](int64_t, int64_t d, double x) { return d == 0 ? x : 0.1 * x; });
+  return c;
+}
+
 SoftmaxArithmetic in(DType output,
                      std::initializer_list<std::pair<DType SoftmaxArithmetic::*, DType>> fields,
                      uint32_t flags = 0, int64_t chain = 0) {
@@ -540,6 +547,27 @@ std::vector<TermCase> terms_of_sums() {
       {T::kRepeated, "nearly_equal", "one f16 sum of 480 p that differ by 3 %",
        in(ATTEST_F32, {{kAccumulator, ATTEST_F16}}),
        [] { return dense({.keys = 480, .q_factor = 0.03, .lse = true}); }, Bug::kLse},
+      {T::kRepeated, "clusters", "one f16 sum of 740 p, of which half are 0.35 of the others",
+       in(ATTEST_F32, {{kAccumulator, ATTEST_F16}}),
+       [] {
+         return nearly_scored({.keys = 740, .lse = true},
+                              [](int64_t j) { return j % 2 ? std::log(0.35) : 0; });
+       },
+       Bug::kLse},
+      {T::kRepeated, "beside_heavy_keys", "one f16 sum of 700 p of 1.45 ulps after eight of 1",
+       in(ATTEST_F32, {{kAccumulator, ATTEST_F16}}),
+       [] {
+         return nearly_scored({.keys = 708, .lse = true},
+                              [](int64_t j) { return j < 8 ? 0 : std::log(1.45 * 0x1p-7); });
+       },
+       Bug::kLse},
+      {T::kParts, "clusters_of_parts", "1,560 such p in four f16 sums, half of 0.306",
+       in(ATTEST_F32, {{kAccumulator, ATTEST_F16}}, 0, 390),
+       [] {
+         return nearly_scored({.keys = 1560, .rows = 128, .lse = true},
+                              [](int64_t j) { return j % 2 ? std::log(0.306) : 0; });
+       },
+       Bug::kLse},
       {T::kAccumulator,
        "accumulator",
        "one f32 sum over 16,411 keys with mean(v) = 1",

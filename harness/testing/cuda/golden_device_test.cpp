@@ -198,6 +198,17 @@ TEST_F(GoldenOnDevice, LeavesCoarseOperandsOfTokensToTheHost) {
   EXPECT_EQ(mine.sigma, theirs.sigma);
 }
 
+TEST_F(GoldenOnDevice, LeavesCoarseSumsToTheHost) {
+  const OnHost device;
+  const Case c = testing::make_case("sums", [](attest_softmax_params& p) { p.seq_len_q = 70; });
+  CaseGolden golden(c, device);
+  const SoftmaxArithmetic coarse{.accumulator = ATTEST_F16};
+  const Told mine = golden.told(coarse), theirs(*softmax_golden(c.problem, c.tensors), coarse);
+  EXPECT_EQ(golden.device(), "");
+  EXPECT_THAT(golden.remark(), HasSubstr("coarse sums"));
+  EXPECT_EQ(mine.sigma, theirs.sigma);
+}
+
 // Values that make infinities and NaN: in V where it is seen and where it is hidden, in a key, in a
 // bias that hides.
 TEST_F(GoldenOnDevice, KnowsInfinitiesAndNaN) {
@@ -426,7 +437,6 @@ TEST_F(GoldenOnDevice, EverySumIsChecked) {
       {.qk = ATTEST_F16,
        .score = ATTEST_F16,
        .probability = ATTEST_F16,
-       .accumulator = ATTEST_F16,
        .output = ATTEST_F32,
        .ways = ATTEST_SUMS_ROUNDED_P}};
   Case c = testing::make_case(

@@ -6,10 +6,31 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/operations/rounding.hpp"
 #include "core/operations/softmax/testing/codebook_trials.hpp"
 
 namespace attest::core::codebook_trials {
 namespace {
+
+// Two clusters of 32 codes each, whose p are 1 and 0.61 ulps of an f16 sum: every second key is
+// rounded up.
+TEST(RepeatedVariance, KnowsClustersOfACoarseSum) {
+  constexpr size_t kCodes = 64, kEach = 22;
+  constexpr double kRoundoff = 0x1p-11, kKeys = kCodes * kEach;
+  std::vector<double> p, count(kCodes, double(kEach));
+  double total = 0, sum = 0;
+  for (size_t g = 0; g < kCodes; ++g) {
+    p.push_back((g % 2 ? 0.3056 : 1) * (1 - 1e-4 * double(g)));
+    total += kEach * p[g];
+  }
+  for (size_t n = 0; n < kCodes * kEach; ++n) sum = core::rounded(sum + p[n % kCodes], ATTEST_F16);
+  for (double& x : p) x /= total;
+  const double clusters = codebook::repeated_variance(p, count, kRoundoff, kKeys, kKeys, total);
+  const double sigma = std::sqrt(clusters + kRoundoff * kRoundoff * kKeys / 3);
+  const double share = std::fabs(sum / total - 1) / sigma;
+  EXPECT_LT(share, 1);
+  EXPECT_GT(share, 0.3);
+}
 
 void expect_equal(const Case& c, const Brute& brute, int64_t row, const Expectations& o,
                   const Expectations& lse) {

@@ -420,6 +420,8 @@ void DeviceRows::finish(const RowScores* scores, const SigmaModel& model,
         "the error that an exp is declared with takes a third pass, which is the host's");
   if (model.needs_shared())
     throw GoldenRefused("roundings that nearly equal tokens share are found by the host");
+  if (model.sums_are_coarse())
+    throw GoldenRefused("how addends of coarse sums round alike is found by the host");
   const Impl& own = *impl_;
   const int64_t width = own.p.head_dim_v;
   const kernels::WeightModel common = weight_model(model, {});
@@ -473,7 +475,6 @@ void DeviceRows::finish(const RowScores* scores, const SigmaModel& model,
                             .p2q = made[kP2q],
                             .px2 = made[kPx2],
                             .small = made[kSmall]},
-                .keys_p2 = made[kP2],
                 .common = common_addends ? made[kCommon] : 0,
                 .at_cap = made[kAtCap],
                 .mean_dot = model.scale_bias > 0 ? made[kMeanDot] : 0,

@@ -94,12 +94,14 @@ double roundings_together(const RowScores& row, double largest_p, double eta_kap
   return model.few_codes && apart <= kFewRoundoffs * model.u_p ? model.u_p / apart : 0;
 }
 
-// The standard deviation of the probabilities of all keys but the largest. `p2`: sum of p^2.
-double spread_beside_one(const RowScores& row, double p2) {
-  if (row.keys < 3) return 0;
-  const double top = std::exp(row.largest - row.lse), others = double(row.keys - 1),
-               mean = std::max(share_of_keys(row) - top, 0.0) / others;
-  return std::sqrt(std::max((p2 - top * top) / others - mean * mean, 0.0));
+// The ulps of coarse sums, without chances.
+AlikeAddends ulps_of_sums(const RowScores& row, const SigmaModel& model) {
+  // Before it is divided, the largest weight is 1.
+  const double sum = std::max(std::exp(row.lse - row.top()), 1.0), length = model.chain(row.keys);
+  AlikeAddends sums{.whole = {.ulp = model.ulp_of(sum) / sum}};
+  if (length == double(row.keys)) return sums;
+  if (sum > 1) sums.part.ulp = model.ulp_of((sum - 1) * length / double(row.keys)) / sum;
+  return sums;
 }
 
 SharedTerms shared_terms(const RowScores& row, const RowSums& sums, const SigmaModel& model,
@@ -124,8 +126,9 @@ SharedTerms shared_terms(const RowScores& row, const RowSums& sums, const SigmaM
       std::max({model.least_repeated, sums.repeated / (keys * keys), sums.equal_neighbours / keys});
   terms.top = std::exp(row.top() - row.lse);  // of the sink too
   terms.rest = model.rest(terms.weights.small, terms.top, row.keys);
-  terms.coherent = model.coherent_variance(flat ? 1 : repeated, terms.top, row.keys,
-                                           spread_beside_one(row, sums.keys_p2));
+  const AlikeAddends alike =
+      model.sums_are_coarse() ? sums.phases.addends(row, model) : AlikeAddends{};
+  terms.coherent = model.coherent_variance(flat ? 1 : repeated, alike, terms.top, row.keys);
   terms.mean_o2 = mean_square(sums.pv, dim_v);
   const double variance = error_of_scores(row, terms.weights, model);
   // Keys of few codes have nearly equal scores, whose errors are one; without a sink it cancels.
@@ -220,6 +223,27 @@ void RowScores::close(double sum, double sink_logit) {
   if (sink_logit == kHidden) return;
   sink = sink_logit;
   lse = top() + std::log(sum * std::exp(largest - top()) + std::exp(sink - top()));
+}
+
+// What is lost in the sum rounds alike as well, but counts as lost.
+void AlikePhases::add(const RowScores& row, const SigmaModel& model, const double* p,
+                      int64_t count) {
+  if (row.keys < 2) return;
+  const AlikeAddends sums = ulps_of_sums(row, model);
+  const double least = model.unsummed_below(row.top(), row.lse, row.keys);
+  for (int64_t key = 0; key < count; ++key) {
+    if (!(p[key] >= least)) continue;
+    whole_.add(p[key] / sums.whole.ulp);
+    if (sums.part.ulp > 0) part_.add(p[key] / sums.part.ulp);
+  }
+}
+
+AlikeAddends AlikePhases::addends(const RowScores& row, const SigmaModel& model) const {
+  AlikeAddends sums = ulps_of_sums(row, model);
+  const auto keys = double(row.keys);
+  sums.whole.chance = whole_.alike(keys);
+  sums.part.chance = part_.alike(keys);
+  return sums;
 }
 
 kernels::WeightModel weight_model(const SigmaModel& model, const RowScores& row) {

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "core/operations/softmax/golden/score_kernels.hpp"
+#include "core/operations/softmax/sigma/phases.hpp"
 #include "core/operations/softmax/sigma/sigma.hpp"
 
 namespace attest::core {
@@ -49,6 +50,17 @@ struct RowScores {
   void close(double sum, double sink_logit);
 };
 
+/// Where the p of a row's keys lie in the ulps of AlikeAddends.
+class AlikePhases {
+ public:
+  /// Adds `count` keys. `p` are divided by the row's sum.
+  void add(const RowScores& row, const SigmaModel& model, const double* p, int64_t count);
+  AlikeAddends addends(const RowScores& row, const SigmaModel& model) const;
+
+ private:
+  Phases whole_, part_;
+};
+
 /// The results of the second pass for a row: sums over the keys that it sees. p, a and e^2 are
 /// those of kernels::WeightModel; v are the values of one channel. For equal keys, a sum with a
 /// square is over groups g of them: sum_g (sum_{j in g} p v)^2 instead of sum p^2 v^2, and so on.
@@ -75,7 +87,7 @@ struct RowSums {
   kernels::WeightSums weights{};
   double swapped_lse = 0;  // the sigma of the lse from such keys
   double repeated = 0;     // sum of squares of the sizes of groups: SigmaModel::coherent_variance
-  double keys_p2 = 0;      // sum p^2, without groups
+  AlikePhases phases;      // of p, if SigmaModel::sums_are_coarse
   // The number of keys whose score equals that of the key before. SigmaModel::scores_repeat asks.
   double equal_neighbours = 0;
   double common = 0;    // LseSums::common

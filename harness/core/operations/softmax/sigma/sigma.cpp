@@ -179,27 +179,26 @@ double SigmaModel::accumulation_variance(double dot_square, double magnitude) co
   return own_order * own_order * (u_dot * u_dot * (1 + a) * (1 + a) + growth() * dot_square);
 }
 
-double SigmaModel::coherent_variance(double repeated, double top, int64_t keys,
-                                     double spread) const {
+double SigmaModel::coherent_variance(double repeated, const AlikeAddends& addends, double top,
+                                     int64_t keys) const {
   // A quarter of an ulp of the final sum, as the mean over its growth; no more than is added.
   const double length = chain(keys), step = std::min(u_acc * length / 4, 1 - top);
-  // Addends below the roundoff are lost, and counted as such.
-  const bool are_lost = 1 - top < u_acc * length;
-  const double near = are_lost ? 0 : nearly_equal(spread);
   // If a step adds several keys, their sum spreads by the root of their number.
-  const double whole = again * again * std::pow(std::max(repeated, near), double(keys) / length);
+  const double a_step = double(keys) / length;
+  const double whole = step * step * std::pow(repeated, a_step);
   // Of the parts, which have the weight of all other keys.
   const double part = length < double(keys) ? std::min(u_acc * length / 4, 1.0) * (1 - top) : 0;
-  const double of_parts = parts * parts * repeated;
   // Beside a large weight the sum can lose all that is added to it, but no more.
-  const double block = blocks * std::min(u_acc * top * length / std::sqrt(3), 1 - top);
-  return block * block * repeated + std::max(step * step * whole, part * part * of_parts);
-}
-
-double SigmaModel::nearly_equal(double spread) const {
-  if (u_acc <= 0) return 0;
-  const double phase = M_PI * spread / u_acc;
-  return std::exp(-phase * phase);
+  const double block = std::min(u_acc * top * length / std::sqrt(3), 1 - top);
+  // The same where the ulp is that of the final sum from the first step on: heavy keys come first.
+  const auto in_ulps = [&](const AlikeAddends::Sum& sum, double steps, double of_a_step) {
+    const double error = std::min(sum.ulp * steps / std::sqrt(12), 1 - top);
+    return error * error * std::pow(sum.chance, of_a_step);
+  };
+  return blocks * blocks * block * block * repeated +
+         std::max(again * again * std::max(whole, in_ulps(addends.whole, length, a_step)),
+                  parts * parts *
+                      std::max(part * part * repeated, in_ulps(addends.part, double(keys), 1)));
 }
 
 double SigmaModel::underflow_bound(double kappa, double largest, int64_t keys) const {

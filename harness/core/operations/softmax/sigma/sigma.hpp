@@ -118,6 +118,15 @@ struct LseSums {
   double sizes = 0;     // sum p |score|, of all steps of a score; if SigmaModel::few_scores
 };
 
+/// Addends of coarse sums that round alike: of all keys in one sum, and in sums of parts of them.
+struct AlikeAddends {
+  struct Sum {
+    double ulp = 0;     // as a share of the sum of all keys
+    double chance = 0;  // Phases::alike
+  };
+  Sum whole, part;
+};
+
 struct SigmaModel {
   /// `storage`: the dtype of Q, K and V. If the operands have the same dtype, V is not rounded
   /// again, and scaled Q is rounded once. The constructor assumes that queries need no scaling;
@@ -300,15 +309,13 @@ struct SigmaModel {
   /// steps, so they err alike. Blocks: if one key has much of the weight, `top`, the sum of its
   /// part has its final size from then on, and every addition rounds the same way.
   ///
-  /// Addends that differ by less than an ulp of the sum round alike, too: `spread` is the standard
-  /// deviation of all but the largest. See nearly_equal.
-  double coherent_variance(double repeated, double top, int64_t keys,
-                           double spread = kFarApart) const;
-  static constexpr double kFarApart = 1;
-  /// The chance that two addends round the same way beside a sum of 1, whose ulp is 2 u_acc. The
-  /// rounding is periodic in the addend: of a spread in units of the ulp, exp(-(2 pi spread)^2) is
-  /// left, the square of the characteristic function of a normal distribution.
-  double nearly_equal(double spread) const;
+  /// Addends of coarse sums that lie alike in the ulps of the sum round alike, too.
+  double coherent_variance(double repeated, const AlikeAddends& addends, double top,
+                           int64_t keys) const;
+  /// Whether sums over keys are so coarse that AlikeAddends are needed.
+  bool sums_are_coarse() const { return u_acc > 0x1p-16; }
+  /// The ulp of a sum.
+  double ulp_of(double sum) const { return std::ldexp(2 * u_acc, std::ilogb(sum)); }
 
   /// Sigma is linear in the share that a sum loses. A sum that has lost a quarter or more may have
   /// stopped growing, and the normaliser may have stopped before the products. Then the output is

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/operations/softmax/sigma/phases.hpp"
 #include "core/operations/softmax/testing/brute_force.hpp"
 #include "core/tensor/random.hpp"
 
@@ -263,6 +264,25 @@ TEST(Sigma, RowsOfAKeyHeadShareTheErrorsOfItsKeys) {
     EXPECT_EQ(independent(ATTEST_BF16, ATTEST_O, fill), 2 * 2 * 3 * 5);
     EXPECT_GT(independent(ATTEST_F32, ATTEST_LSE, fill), 95);
   }
+}
+
+// What is left of the errors of addends that lie anywhere in their ulps
+double alike(std::initializer_list<double> turns, double repeats) {
+  Phases phases;
+  for (const double x : turns) phases.add(x, repeats);
+  return phases.alike(double(turns.size()) * repeats);
+}
+
+TEST(Phases, KnowAddendsThatRoundAlike) {
+  EXPECT_NEAR(alike({3.2}, 100), 1, 1e-12);
+  EXPECT_NEAR(alike({3.2, 5.2, 17.2}, 100), 1, 1e-12);
+  // Half an ulp apart: the sum had their distance as its ulp before it doubled.
+  EXPECT_NEAR(alike({3.2, 5.7}, 100), 0.25 + 1. / 16, 2e-2);
+  EXPECT_LT(alike({0.1, 0.3, 0.5, 0.7, 0.9}, 100), 1e-2);
+  EXPECT_EQ(alike({0.3}, 1), 0);
+  Phases few;
+  few.add(0.3, 50);
+  EXPECT_NEAR(few.alike(100), 0.25 * 1.42, 1e-2);  // those that were not added round like no other
 }
 
 // A head of one channel has no room for the queries of "rising": all are 0, and all rows err alike.

@@ -151,9 +151,10 @@ struct Brute {
     for (const auto& [key, members] : groups)
       p_of.push_back(double(weight[members[0]])), count_of.push_back(double(members.size()));
     const auto n = int64_t(keys.size());
-    const double repeated = n == 0 ? 0
-                                   : codebook::repeated_variance(p_of, count_of, model.u_acc,
-                                                                 model.chain(n), double(n));
+    const double repeated =
+        n == 0 ? 0
+               : codebook::repeated_variance(p_of, count_of, model.u_acc, model.chain(n), double(n),
+                                             double(total));
     lse_sums.score = repeated;
     for (size_t j = 0; j < s.size(); ++j) lse_sums.at_cap += at_cap[j] ? double(weight[j]) : 0;
     for (size_t j = 0; j < s.size() && model.scale_bias > 0; ++j)

@@ -6,6 +6,7 @@
 
 #include "core/operations/softmax/closed_form/golden/kernels.hpp"
 #include "core/operations/softmax/closed_form/value_sizes.hpp"
+#include "core/operations/softmax/sigma/phases.hpp"
 #include "core/tensor/constants.hpp"
 
 namespace attest::core::codebook {
@@ -340,7 +341,7 @@ double RowExpectation::weigh_codes(const double* count, size_t h, double total, 
   p_[codes_] /= total;
   add_sink(sums);
   repeated_ = repeated_variance(p_, count_, model_.u_acc, model_.chain(keys),
-                                double(keys) + count_[codes_]);
+                                double(keys) + count_[codes_], total);
   sums.score += repeated_;
   top_ = *std::ranges::max_element(p_);
   const double flushed = lost_mass(count, total, model_.normalised_first ? total : 1);
@@ -500,8 +501,31 @@ double RowExpectation::prefix(const GroupSums& sums, size_t element) const {
   return most;
 }
 
+namespace {
+
+// The variance from summands that lie alike in the ulps of a coarse sum that ends at `sum`, after
+// `steps` roundings of `keys_a_step` keys each. Those below `least` are lost, and do not count.
+double alike_in_ulps(std::span<const double> p, std::span<const double> count, double u,
+                     double least, double total, double sum, double steps, double keys_a_step) {
+  constexpr double kCoarse = 0x1p-16;
+  if (u <= kCoarse || sum <= 0) return 0;
+  const double ulp = std::ldexp(2 * u, std::ilogb(total * sum)) / total;
+  Phases phases;
+  double keys = 0, small = 0;
+  const double top = *std::max_element(p.begin(), p.end());
+  for (size_t g = 0; g < p.size(); ++g) {
+    keys += count[g];
+    small += p[g] < top ? count[g] * p[g] : 0;
+    if (count[g] > 0 && p[g] >= least) phases.add(p[g] / ulp, count[g]);
+  }
+  const double error = std::min(ulp * steps / std::sqrt(12), small);
+  return error * error * std::pow(phases.alike(keys), keys_a_step);
+}
+
+}  // namespace
+
 double repeated_variance(std::span<const double> p, std::span<const double> count, double u,
-                         double chain, double keys) {
+                         double chain, double keys, double total) {
   const double top = *std::max_element(p.begin(), p.end());
   double small = 0;
   for (size_t g = 0; g < p.size(); ++g) small += p[g] < top ? count[g] * p[g] : 0;
@@ -525,7 +549,11 @@ double repeated_variance(std::span<const double> p, std::span<const double> coun
   const double step = std::max(0.25, std::min(1.0, 2 * top) / std::sqrt(3.0));
   const double a_step = std::min(u * step, small / chain),
                alike = std::pow(alike_beside(1), keys / chain);
-  const double steps = chain * chain * a_step * a_step * alike;
+  const auto in_ulps = [&](double sum, double roundings, double keys_a_step) {
+    return alike_in_ulps(p, count, u, u * chain / keys, total, sum, roundings, keys_a_step);
+  };
+  const double steps =
+      std::max(chain * chain * a_step * a_step * alike, in_ulps(1, chain, keys / chain));
   // The chain may be that of a block of keys, the one with that key among them.
   const double a_key = std::min(u * top / std::sqrt(3.0), small / keys),
                block = chain * chain * a_key * a_key * alike_beside(top);
@@ -533,7 +561,8 @@ double repeated_variance(std::span<const double> p, std::span<const double> coun
   const double rest = 1 - top;
   if (!(chain < keys && rest > 0)) return std::max(steps, block);
   const double part = std::min(u * chain / 4 * rest, small);
-  return std::max({steps, block, part * part * alike_beside(rest * chain / keys)});
+  return std::max({steps, block, part * part * alike_beside(rest * chain / keys),
+                   in_ulps(rest * chain / keys, keys, 1)});
 }
 
 }  // namespace attest::core::codebook

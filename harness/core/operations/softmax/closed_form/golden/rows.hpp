@@ -179,7 +179,10 @@ class RowExpectation {
 /// After the key of largest weight, `top`, the sum of its part has that size, and each of the L
 /// steps rounds by u top / sqrt(3). Without this a float32 chain of 4,161 reads 11 sigma if one key
 /// of 262,147 has half of the weight.
+///
+/// In coarse sums, Phases know the summands that lie alike in the ulps of a sum: clusters, not one.
+/// `total`: the sum before it is divided, in which the largest weight is 1.
 double repeated_variance(std::span<const double> p, std::span<const double> count, double u,
-                         double chain, double keys);
+                         double chain, double keys, double total);
 
 }  // namespace attest::core::codebook

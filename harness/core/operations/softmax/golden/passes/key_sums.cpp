@@ -140,7 +140,7 @@ RowSums KeySums::row(int64_t row) const {
           .unsure2 = unsure2.row(row),
           .weights = of_row.weights,
           .repeated = of_row.repeated,
-          .keys_p2 = of_row.keys_p2,
+          .phases = of_row.phases,
           .equal_neighbours = of_row.equal_neighbours,
           .common = of_row.common,
           .at_cap = of_row.at_cap,

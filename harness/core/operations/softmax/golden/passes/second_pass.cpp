@@ -40,6 +40,9 @@ void SecondPass::add(const TileScores& scores, const Values& values, const KeyBl
         weights_.find(scores, r, weight_model(model, task_rows[row]), block.count());
     may_lose |= found.small > kNegligible * model.u_acc;
     add_scalars(scores, block, r, found, model, sums_.scalars[row]);
+    if (model.sums_are_coarse())
+      sums_.scalars[row].phases.add(task_rows[row], model, weights_.probabilities.row(r),
+                                    block.count());
     if (block.grouped()) add_equal_keys(scores, values, block, tile, r, task_rows[row], model);
   }
   sums_.add_probabilities(weights_, values, block, tile);
@@ -60,7 +63,6 @@ void SecondPass::add_scalars(const TileScores& scores, const KeyBlock& block, in
   if (model.scale_bias > 0) add_mean_dot(scores, weights_, r, block.count(), to.mean_dot);
   if (model.few_scores > 0) add_sizes(scores, weights_, r, block.count(), to.sizes);
   if (model.scores_repeat) add_equal_neighbours(scores, r, block.count(), to.equal_neighbours);
-  to.keys_p2 += found.p2;
   to.weights.px2 += found.px2;
   to.weights.small += found.small;
   if (block.grouped()) return;

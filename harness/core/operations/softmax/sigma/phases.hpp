@@ -1,0 +1,32 @@
+// How much the addends of a coarse sum round alike.
+//
+//   Phases phases;
+//   for (double p : addends) phases.add(p / ulp_of_the_sum);
+//   phases.alike(count)
+#pragma once
+#include <complex>
+
+namespace attest::core {
+
+/// A sum that was rounded is a multiple of its ulp. So the error of the next addition depends on
+/// the addend modulo the ulp alone: it is a sawtooth of p / ulp, whose mean over the addends does
+/// not average out. Harmonic k of the sawtooth has the amplitude 1 / k, so the square of that mean
+/// is to that of equal addends as the sum of abs(mean of exp(2 pi i k p / ulp))^2 / k^2, for
+/// unknown shifts of all addends. Equal addends have 1 in every harmonic; two clusters half an ulp
+/// apart have 0 in odd ones and 1 in even ones. While the sum grows its ulp doubles: the harmonics
+/// of the ulp before are the even ones of the last.
+class Phases {
+ public:
+  /// Adds `count` addends of `turns` ulps each.
+  void add(double turns, double count = 1);
+  /// The chance that two of `addends` round alike, at most 1. Those that were not added round like
+  /// no other.
+  double alike(double addends) const;
+
+ private:
+  static constexpr int kHarmonics = 4;
+  std::complex<double> sums_[kHarmonics];  // of exp(2 pi i k turns)
+  double count_ = 0;
+};
+
+}  // namespace attest::core
