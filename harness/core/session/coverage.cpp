@@ -50,10 +50,10 @@ std::vector<std::string> names_of(const Declared& declared, int32_t number) {
 
 NeverJudged never_judged(const std::vector<Registry::Entry>& chosen,
                          const std::vector<Record>& records) {
-  std::map<std::string, Declared> needs, judged;  // of a spec line; of an implementation
-  std::set<std::string> asked;  // implementations; those without a record were kept out
+  std::map<std::string, Declared> needs, judged;       // of a spec line; of an implementation
+  std::map<std::string, std::set<std::string>> asked;  // of implementations: operations of records
   for (const Record& record : records) {
-    asked.insert(record.impl);
+    asked[record.impl].insert(record.operation);
     if (!was_judged(record)) continue;
     const auto [at, is_new] = needs.emplace(record.spec, Declared());
     if (is_new) at->second = needs_of(record.spec);
@@ -64,7 +64,11 @@ NeverJudged never_judged(const std::vector<Registry::Entry>& chosen,
   NeverJudged left;
   for (const Registry::Entry& entry : chosen) {
     const Implementation& i = *entry.implementation;
-    if (!asked.contains(i.name)) continue;
+    const auto operations = asked.find(i.name);
+    if (operations == asked.end()) continue;
+    if (const Operation* own = find_operation(i.operation);
+        own && !operations->second.contains(std::string(own->name())))
+      continue;
     const Declared seen = judged[i.name],
                    rest{i.features & ~seen.features, i.dtypes & ~seen.dtypes};
     if (rest.features || rest.dtypes) left[i.name] = names_of(rest, i.operation);

@@ -209,6 +209,19 @@ TEST_F(RunSessions, OneThatNoCaseIsForIsNotCalledUnjudged) {
   EXPECT_EQ(session.never_judged().size(), 1u);
 }
 
+TEST_F(RunSessions, OneOfAnotherOperationIsNotCalledUnjudged) {
+  const Implementations all({}, options_.limits);
+  Session session(
+      plan_spec({.spec = "softmax seq_len_q=8 head_dim=16", .only_impls = {"naive", "linear_cpu"}},
+                {}, "one"),
+      all, options_);
+  Notes notes;
+  session.run(notes);
+  EXPECT_EQ(session.records().size(), 2u);
+  EXPECT_TRUE(session.never_judged().contains("naive"));
+  EXPECT_FALSE(session.never_judged().contains("linear_cpu"));
+}
+
 // Two cases have the tokens of one sweep, one those of an image.
 TEST_F(RunSessions, TheSinkSeesEachSweepOnceBeforeItsRecords) {
   const std::string sweep = "lidar:voxel_size=0.5,curve=z,first=40";
