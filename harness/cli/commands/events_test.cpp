@@ -65,10 +65,13 @@ TEST_F(Events, OfOneProblem) {
   EXPECT_EQ(linear.code, 0) << linear.text;
   EXPECT_THAT(linear.text, AllOf(HasSubstr("normaliser"), Not(HasSubstr("missed"))));
   const Outcome deformable = attest(
-      "list --events --for 'deformable seq_len_q=5 head_dim_v=8 num_points=2 level_height_0=4 "
-      "level_width_0=5'");
+      "list --events --for 'deformable seq_len_q=61 head_dim_v=16 num_points=4 level_height_0=9 "
+      "level_width_0=14'");
   EXPECT_EQ(deformable.code, 0) << deformable.text;
-  EXPECT_THAT(deformable.text, HasSubstr("0 of 0 events"));
+  EXPECT_THAT(deformable.text, AllOf(HasSubstr("border"), Not(HasSubstr("missed"))));
+  const Outcome gradients = attest("list --events --for 'softmax_backward seq_len_q=5 head_dim=8'");
+  EXPECT_EQ(gradients.code, 0) << gradients.text;
+  EXPECT_THAT(gradients.text, HasSubstr("0 of 0 events"));
 }
 
 TEST_F(Events, WordsThatMakeNoSense) {

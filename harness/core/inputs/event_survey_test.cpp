@@ -119,6 +119,15 @@ const Trial kTrials[] = {
     {"linear dtype=bf16 batch=2 num_heads=2 seq_len_q=1021 head_dim=16 mask query_mask", {}},
     {"linear dtype=f16 num_heads=4 seq_len_q=4099 head_dim=32", {}},
     {"linear dtype=bf16 num_heads=2 seq_len_q=515 seq_len_kv=65551 head_dim=24", {}},
+    {"deformable num_heads=2 seq_len_q=61 head_dim_v=16 num_points=4 level_height_0=9 "
+     "level_width_0=14 level_height_1=5 level_width_1=7 level_height_2=3 level_width_2=4",
+     {}},
+    {"deformable dtype=f16 batch=2 seq_len_q=197 head_dim_v=24 num_points=3 level_height_0=20 "
+     "level_width_0=30 align_corners=1",
+     {}},
+    {"deformable dtype=bf16 num_heads=8 seq_len_q=1021 head_dim_v=32 num_points=8 "
+     "level_height_0=50 level_width_0=84 level_height_1=25 level_width_1=42",
+     {}},
 };
 
 constexpr double kMostFlops = 1.5e9;  // of problems that are surveyed twice
@@ -194,10 +203,10 @@ TEST(EventSurvey, EveryDefaultFillIsNeeded) {
       if (found.missed(of.fill).size() > missed) needed.insert(of.fill);
     }
   }
-  EXPECT_THAT(fills, IsSupersetOf({"cancelling", "codebook", "codebook_peaked", "faint", "huge",
-                                   "large", "random", "rising", "rising_2", "rising_24",
-                                   "subnormal", "wide", "wild", "wild_7"}));
-  EXPECT_EQ(fills.size(), 9 + 24u + 7u) << "not all rounds of rising and wild";
+  EXPECT_THAT(fills, IsSupersetOf({"alone", "borders", "cancelling", "codebook", "codebook_peaked",
+                                   "faint", "huge", "large", "random", "rising", "rising_2",
+                                   "rising_24", "subnormal", "wide", "wild", "wild_7"}));
+  EXPECT_EQ(fills.size(), 12 + 24u + 7u) << "not all rounds of rising and wild";
   EXPECT_EQ(needed, fills);
 }
 
@@ -214,6 +223,22 @@ TEST(EventSurvey, LinearAttentionNeedsEachFill) {
   EXPECT_THAT(plain.missed("wild"),
               IsSupersetOf({"nan/k", "nan/q", "nan/v/first", "nan/v/last", "nan/v/middle"}));
   EXPECT_THAT(masked.missed("faint"), IsSupersetOf({"hidden/16", "hidden/64"}));
+}
+
+// Each fill of deformable attention alone causes some of its events, but for "random" and
+// "cancelling"; "borders" has weights of both signs, so that some of its rows cancel as well.
+TEST(EventSurvey, DeformableAttentionNeedsEachFill) {
+  const EventSurvey found =
+      survey(parse_problem("deformable num_heads=2 seq_len_q=197 head_dim_v=16 num_points=8 "
+                           "level_height_0=40 level_width_0=50 level_height_1=20 level_width_1=25 "
+                           "level_height_2=10 level_width_2=12"));
+  EXPECT_THAT(found.missed(), IsEmpty());
+  EXPECT_THAT(found.missed("borders"), IsSupersetOf({"value/256", "weight/small"}));
+  EXPECT_THAT(found.missed("alone"), IsSupersetOf({"points/one_place"}));
+  EXPECT_THAT(found.missed("far"), IsSupersetOf({"outside/far"}));
+  EXPECT_THAT(found.missed("wild"),
+              IsSupersetOf({"location/inf/x", "location/inf/y", "location/nan/x", "location/nan/y",
+                            "nan/v", "nan/v/inner", "outside/nan_weight", "weight/nan"}));
 }
 
 // "random" and "top_k_close" have clear edges, ties and masks. Beside a softcap there is no

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "core/operations/attention_dims.hpp"
+#include "core/operations/deformable/deformable_events.hpp"
 #include "core/operations/deformable/sampling.hpp"
 #include "core/operations/mistake.hpp"
 #include "core/operations/relation.hpp"
@@ -139,6 +140,13 @@ class DeformableOperation final : public Operation {
   }
   std::vector<Variant> variants(const Problem& problem) const override {
     return deformable_variants(problem);
+  }
+  std::vector<NumericEvent> events(const Problem& problem) const override {
+    return deformable_events(problem);
+  }
+  std::set<std::string> count_events(const Problem& problem, const Tensors& inputs,
+                                     const std::vector<bool>& judged) const override {
+    return count_deformable_events(problem, inputs, judged);
   }
   std::vector<Mistake> mistakes(const Problem& problem, const Tensors& inputs) const override {
     return deformable_mistakes(problem, inputs);
