@@ -103,11 +103,11 @@ void fill_common_channels(const Geometry& geometry, const Tensor& k) {
   }
 }
 
-// Far rows have biases that are all below what f16 holds, even after the largest of the scores
-// above was added, or so far below 0 that float32 loses the scores. bf16 holds the two numbers
-// below f16.
+// Far rows have biases that are all below what f16 holds, or so far below 0 that float32 loses the
+// scores. With an order, the bias of a far row meets any query; so even the largest of the scores
+// above leaves logits that f16 does not hold. bf16 holds the two numbers below f16.
 enum class Far { kNot, kBelowF16, kBelowScores };
-constexpr double kBiasesBelowF16[] = {-131072, -132096}, kBiasBelowScores = -1e8;
+constexpr double kBiasesBelowF16[] = {-262144, -264192}, kBiasBelowScores = -1e8;
 constexpr int64_t kFarPeriod = 16, kFarPeriodOfFew = 8, kFewFarRows = 32;
 constexpr double kValuesFrom = 1, kValuesSpan = 1.0 / 16;
 constexpr size_t kFarRowsJudged = 8;  // of a sequence and head, if not all rows are judged

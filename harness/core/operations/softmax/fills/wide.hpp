@@ -22,7 +22,7 @@ inline constexpr uint64_t kWideStream = 0x77696465;
 ///
 /// If BIAS has a number for each pair, in a dtype that holds more than f16 does, two kinds of its
 /// rows change. Each kind is one row in 16, or one in 8 if there are fewer than 32 rows. In the
-/// first kind, the biases are -131,072 and -132,096 in turn. In float32, a score that is added to
+/// first kind, the biases are -262,144 and -264,192 in turn. In float32, a score that is added to
 /// such a bias keeps enough bits to be judged. In the second kind, all biases are -1e8. In float32,
 /// a score that is added to -1e8 is rounded away. The judge therefore accepts any average of values
 /// for such a row. A kernel that takes the row for hidden gives 0. Channel 0 of V lies between 1
