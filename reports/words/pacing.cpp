@@ -44,8 +44,9 @@ std::string policy_line(const std::string& title, const PolicyRecord& policy) {
                                  policy.missed, policy.frames);
   if (policy.dropped > 0) text += fmt::format(", {} of them dropped", policy.dropped);
   if (policy.never_ran > 0)
-    text += fmt::format(", {} of them never ran: they queued up until the series was cut",
-                        policy.never_ran);
+    text += fmt::format(
+        ", {} of them never ran, because the series was cut while they were in the queue",
+        policy.never_ran);
   return text + fmt::format("; {}, max {}{}; oldest frame used {}", percentiles_of(policy),
                             policy.never_ran > 0 ? "at least " : "",
                             print_time(policy.max_latency_ns), print_time(policy.max_age_ns));
@@ -69,25 +70,25 @@ void add_phase(const PhaseRecord& phase, double period_ns, std::vector<std::stri
     missed += fmt::format("{}{} at {}Hz", missed.empty() ? "" : ", ", count, hz);
   const int64_t never_ran = phase.policies.empty() ? 0 : phase.policies.front().never_ran;
   if (phase.clock_held_ns > kHeldShare * period_ns * double(phase.latency_ns.size()))
-    lines.push_back(
-        fmt::format("the clock of arrivals stood still for {} in all, while attest prepared frames "
-                    "that were due; no latency includes that",
-                    print_time(phase.clock_held_ns)));
+    lines.push_back(fmt::format(
+        "the clock that releases frames stood still for {} in all, while attest prepared frames "
+        "that were due; no latency includes that",
+        print_time(phase.clock_held_ns)));
   lines.push_back(fmt::format(
       "the same delays and processing times, none dropped, would miss: {}{}", missed,
-      never_ran == 0 ? "" : fmt::format(" ({} that never ran count at each rate)", never_ran)));
+      never_ran == 0 ? "" : fmt::format(" of the {} that ran", phase.latency_ns.size())));
 }
 
 std::string print_slowdown(const core::PacedRecord& paced) {
   if (!paced.slowdown_refusal.empty())
-    return fmt::format("slowdown beside neighbours: unknown: {}", paced.slowdown_refusal);
+    return fmt::format("no slowdown beside neighbours is known: {}", paced.slowdown_refusal);
   if (!paced.slowdown) return "";
   // Older records have p99.9, however many frames there were.
   std::string text = fmt::format("slowdown: p{:g} beside neighbours is {:.2f} times that alone",
                                  100 * paced.slowdown_share.value_or(0.999), *paced.slowdown);
   if (paced.slowdown_low && paced.slowdown_high)
     text += fmt::format(" [{:.2f} {:.2f}]", *paced.slowdown_low, *paced.slowdown_high);
-  if (paced.slowdown_share) text += " (the highest percentile that both numbers of frames support)";
+  if (paced.slowdown_share) text += " (the highest percentile that both series support)";
   return text;
 }
 

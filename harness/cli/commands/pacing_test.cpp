@@ -48,6 +48,7 @@ TEST_F(Pacing, WrongWordsAreExplained) {
       {"--paced 1MHz", "from 100us to 60s"},
       {"--paced 12", "12 has no unit: say 12Hz or 12ms"},
       {"--paced-for 2s", "--paced-for goes with --paced RATE"},
+      {"--paced-for 10s", "--paced-for goes with --paced RATE"},
       {"--contend stream:1", "--contend goes with --paced RATE"},
       {"--paced 12Hz --contend disk", "there are stream, cache, compute, camera, same. Write"},
       {"--paced 12Hz --contend 'stream:2;camera:1'",

@@ -33,8 +33,8 @@ void PacingOptions::add_to(CLI::App& app) {
           "is the deadline",
           kShortest_s, kLongest_s),
       {"Hz", "ms"});
-  add_seconds(app, "--paced-for", window_s,
-              "how long frames are released, alone and contended each", 0.01, 1e5);
+  window_option = add_seconds(app, "--paced-for", window_s,
+                              "how long frames are released, alone and contended each", 0.01, 1e5);
   app.add_option_function<std::vector<std::string>>(
          "--contend",
          [this](const std::vector<std::string>& texts) {
@@ -55,7 +55,8 @@ void PacingOptions::apply_to(core::RunOptions& options) const {
   options.energy = energy;
   if (period_s == 0) {
     if (!neighbours.empty()) throw core::Error("--contend goes with --paced RATE");
-    if (window_s != kUsualWindow_s) throw core::Error("--paced-for goes with --paced RATE");
+    if (window_option && window_option->count() > 0)
+      throw core::Error("--paced-for goes with --paced RATE");
     return;
   }
   options.pace = core::PaceOptions{

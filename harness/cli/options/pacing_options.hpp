@@ -17,6 +17,7 @@ struct PacingOptions {
   double window_s = kUsualWindow_s;
   std::vector<core::NeighbourSpec> neighbours;
   bool energy = false;
+  const CLI::Option* window_option = nullptr;  // --paced-for
 
   void add_to(CLI::App& app);
   /// Puts them into the options of a run. Throws Error if --contend or --paced-for lacks --paced.

@@ -112,11 +112,22 @@ class ChunkJudge {
     tally_.sample.add(chunk_);
     const auto elements = int64_t(chunk_.rows.size()) * chunk_.width;
     (chunk_.value ? tally_.exact : tally_.swept) = elements - tally_.unsure;
-    tally_.rows = !chunk_.value ? 0 : chunk_.shared ? 1 : int64_t(chunk_.rows.size());
+    if (chunk_.value) tally_.rows = chunk_.shared ? 1 : count_known_rows();
     return tally_;
   }
 
  private:
+  // Rows of which not all elements may be anything.
+  int64_t count_known_rows() const {
+    const auto width = size_t(chunk_.width);
+    int64_t count = 0;
+    for (size_t r = 0; r < chunk_.rows.size(); ++r) {
+      const std::span<const double> sigmas(chunk_.sigma + r * width, width);
+      count += std::ranges::any_of(sigmas, [](double sigma) { return sigma != kUnsure; });
+    }
+    return count;
+  }
+
   void exact_row(size_t index, int64_t offset, int64_t stride, const double* value,
                  const double* sigma) {
     const int64_t row = chunk_.rows[index];

@@ -271,6 +271,24 @@ TEST_F(Check, LeavesWhatRoundingDecidesOutOfTheMean) {
   EXPECT_NEAR(judge(problem_, UnsureGolden(12), {}, tensors_).rms_ratio, 2 / Gates::rms(1), 1e-3);
 }
 
+// Rounding decides all elements of its rows but those of the first.
+class OneKnownRow final : public Golden {
+ public:
+  void expect(const Arithmetic&, const Sink& sink) const override {
+    for (int64_t row = 0; row < 40; ++row)
+      expect_ones(row, std::vector<double>(12, row == 0 ? 1e-3 : kUnsure), sink);
+  }
+  std::string method() const override { return "test"; }
+};
+
+// The gate of the root mean square is that of the rows of which something is known.
+TEST_F(Check, RowsThatRoundingDecidesDoNotTightenTheGate) {
+  ASSERT_GT(Gates::rms(1), Gates::rms(kRows));
+  std::ranges::fill(y_, 1.0f);
+  for (int64_t e = 0; e < kWidth; ++e) y_[size_t(e)] += 1e-3f;
+  EXPECT_NEAR(judge(problem_, OneKnownRow(), {}, tensors_).rms_ratio, 1 / Gates::rms(1), 1e-3);
+}
+
 // An infinity among the inputs may make sigma infinite, too: that excuses nothing.
 TEST(ErrorInSigmas, AnInfiniteSigmaIsNotUnsure) {
   EXPECT_EQ(error_in_sigmas(INFINITY, INFINITY, INFINITY, ATTEST_F32), 0);

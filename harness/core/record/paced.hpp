@@ -44,7 +44,8 @@ struct NeighbourRecord {
 struct PhaseRecord {
   std::vector<double> processing_time_ns, latency_ns;  // of each frame, as measured (queue-all)
   std::vector<PolicyRecord> policies;
-  // Of other rates, "12": frames missed if these processing times were released so often
+  // Of other rates, "12": of the frames that ran, those missed if these processing times were
+  // released so often
   std::map<std::string, int64_t> missed_by_hz;
   std::vector<NeighbourRecord> neighbours;  // empty: the implementation was alone
   // How long the clock that releases frames stood still in all, because attest itself captured
@@ -56,8 +57,8 @@ struct PacedRecord {
   double period_ns = 0;  // and deadline
   PhaseRecord alone;
   std::optional<PhaseRecord> contended;
-  // A percentile of latencies (queue-all), contended / alone: the highest one that the number of
-  // frames supports in both. With a 98 % interval where both percentiles have one of 99 %.
+  // A percentile of latencies (queue-all), contended / alone: the highest one that has a claim in
+  // both. With a 98 % interval where both percentiles have one of 99 %.
   std::optional<double> slowdown, slowdown_share, slowdown_low, slowdown_high;
   std::string slowdown_refusal;  // why there is no slowdown; "": there is, or nothing is contended
 };

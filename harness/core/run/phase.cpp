@@ -61,10 +61,9 @@ PhaseRecord phase_record(std::span<const double> starts_ns, std::span<const doub
   const std::vector<FrameWork> works = frame_works(starts_ns, ends_ns, period_ns);
   phase.policies.push_back(policy_record("queue-all", measured, period_ns));
   phase.policies.push_back(policy_record("latest-only", latest_only(works, period_ns), period_ns));
-  // How long a frame that never ran would have taken is not known: no rate has it in time.
+  // Of frames that ran: how long another one would have taken is not known.
   for (const int hz : kOtherRates_hz)
-    phase.missed_by_hz[std::to_string(hz)] =
-        queue_all(works, 1e9 / hz).missed(1e9 / hz) + int64_t(measured.waited.size());
+    phase.missed_by_hz[std::to_string(hz)] = queue_all(works, 1e9 / hz).missed(1e9 / hz);
   return phase;
 }
 
@@ -80,7 +79,7 @@ std::string without_support(const PacedRecord& record) {
   if (beside.never_ran > 0)
     cut += fmt::format("{}{} of {} frames beside neighbours never ran", cut.empty() ? "" : ", ",
                        beside.never_ran, beside.frames);
-  if (!cut.empty()) return cut + ", so no percentile has a limit in both series";
+  if (!cut.empty()) return cut + ", so no percentile has a claim in both series";
   return fmt::format(
       "{} frames alone and {} beside neighbours support no percentile: p{:g} needs {}",
       alone.frames, beside.frames, 100 * alone.percentiles.front().share,
@@ -102,7 +101,8 @@ void set_slowdown(PacedRecord& record) {
     if (!alone[i].claimed_ns || !beside[i].claimed_ns) continue;
     record.slowdown_share = alone[i].share;
     record.slowdown = beside[i].value_ns / alone[i].value_ns;
-    if (alone[i].has_interval() && beside[i].has_interval() && !beside[i].high_at_least) {
+    if (alone[i].has_interval() && beside[i].has_interval() && !alone[i].high_at_least &&
+        !beside[i].high_at_least) {
       record.slowdown_low = beside[i].low_ns / alone[i].high_ns;
       record.slowdown_high = beside[i].high_ns / alone[i].low_ns;
     }

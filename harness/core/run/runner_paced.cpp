@@ -32,19 +32,19 @@ class CaseRunner::SameNeighbours {
         workers_.push_back(start(runner, trial, inputs, window_ns));
     }
   }
-  /// Waits for them to end. Empty: there are none.
-  std::vector<NeighbourRecord> stop() {
+  /// Waits for them to end. Empty: there are none. `needed_until_ns`: the end of the last frame, by
+  /// the steady clock.
+  std::vector<NeighbourRecord> stop(double needed_until_ns) {
     if (workers_.empty()) return {};
     NeighbourRecord record{.name = name_, .rate = 0, .unit = "runs/s"};
     for (std::future<PacedResult>& worker : workers_) {
-      const bool was_early = worker.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
       const PacedResult result = worker.get();
       if (result.failure || result.ends_ns.empty()) {
         record.remark = result.failure ? "a process ended: " + result.failure->reason
                                        : "a process had no time for a run";
         continue;
       }
-      if (was_early && record.remark.empty())
+      if (result.first_ns + result.ends_ns.back() < needed_until_ns && record.remark.empty())
         record.remark = "a process ended its work before the last frame";
       record.rate += double(result.ends_ns.size()) / (result.ends_ns.back() * 1e-9);
     }
@@ -107,7 +107,9 @@ std::optional<PhaseRecord> CaseRunner::pace_phase(Trial& trial, bool contended, 
   std::vector<NeighbourRecord> works;
   for (const NeighbourWork& work : neighbours.stop())
     works.push_back({work.name, work.rate, work.unit});
-  for (NeighbourRecord& work : same.stop()) works.push_back(std::move(work));
+  const double last_end_ns =
+      paced.ends_ns.empty() ? 0 : paced.first_ns + paced.clock_held_ns + paced.ends_ns.back();
+  for (NeighbourRecord& work : same.stop(last_end_ns)) works.push_back(std::move(work));
   if (paced.failure) {
     outcome = *paced.failure;
     return std::nullopt;

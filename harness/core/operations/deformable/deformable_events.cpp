@@ -119,9 +119,7 @@ class DeformableCounter {
     RowSum sum(pixel_.size());
     for (const Spot& spot : spots) {
       if (!spot.counts()) continue;
-      const bool before = sum.reads_nan();
-      add(b, h, spot, sum);
-      if (!sum.reads_nan() || before) continue;
+      if (!add(b, h, spot, sum)) continue;
       of_nan.insert("nan/v");
       if (is_inner(spot.level)) of_nan.insert("nan/v/inner");
     }
@@ -169,8 +167,9 @@ class DeformableCounter {
   }
 
   void note_counting(const Spot& spot) {
-    const bool left = spot.at[0]<0, right = spot.at[0]> double(side(spot, 0) - 1),
-               top = spot.at[1]<0, bottom = spot.at[1]> double(side(spot, 1) - 1);
+    const bool left = spot.at[0] < 0, top = spot.at[1] < 0;
+    const bool right = spot.at[0] > double(side(spot, 0) - 1);
+    const bool bottom = spot.at[1] > double(side(spot, 1) - 1);
     const auto note = [&](bool happens, const char* name) {
       if (happens) found_.insert(name);
     };
@@ -209,18 +208,22 @@ class DeformableCounter {
     }
   }
 
-  void add(int64_t b, int64_t h, const Spot& spot, RowSum& sum) {
+  /// Returns whether the sample of that spot reads a NaN.
+  bool add(int64_t b, int64_t h, const Spot& spot, RowSum& sum) {
     std::ranges::fill(sample_, 0.0);
     const double x = std::floor(spot.at[0]), y = std::floor(spot.at[1]), right = spot.at[0] - x,
                  lower = spot.at[1] - y;
+    bool reads_nan = false;
     for (int k = 0; k < 4; ++k) {
       const double factor = (k % 2 ? right : 1 - right) * (k / 2 ? lower : 1 - lower);
       if (factor == 0) continue;
       pixels_.read(b, h, levels_[size_t(spot.level)], int64_t(y) + k / 2, int64_t(x) + k % 2,
                    pixel_.data());
       sum.add_pixel(spot.weight * factor, pixel_, sample_);
+      reads_nan |= std::ranges::any_of(pixel_, [](double value) { return std::isnan(value); });
     }
     sum.add_sample(sample_);
+    return reads_nan;
   }
 
   const Params p_;

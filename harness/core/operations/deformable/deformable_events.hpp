@@ -10,8 +10,8 @@
 // centre/x, /y
 //     In float32, the coordinate of a point that counts is a whole number along that axis.
 // outside/near, /far
-//     A point with a finite weight other than 0 lies less than a pixel further outside than points
-//     inside may; or a coordinate is beyond 2^31.
+//     A point with a finite weight other than 0 lies outside its level, but by less than one pixel
+//     more than is_inside allows; or a coordinate of it is beyond 2^31.
 // outside/nan_weight
 //     A point outside has a NaN weight.
 // location/nan/x, /y; location/inf/x, /y
@@ -29,11 +29,11 @@
 // weight/nan
 //     A point inside has a NaN weight; another judged row of the head has none.
 // value/256
-//     A hundredth of some output channel, or of the root of the sum of its squared terms, is what
-//     values have above 256, without their signs.
+//     In some channel, the parts of values above 256, times their weights, sum to at least a
+//     hundredth of the output, or of the root of the sum of its squared terms.
 // nan/v, nan/v/inner
-//     A point that counts reads a NaN of V, in a level between the first and the last; another
-//     judged row of the head reads none.
+//     A point that counts reads a NaN of V (inner: in a level between the first and the last);
+//     another judged row of the head reads none.
 // cancels
 //     The output of a row of at least three points that count, over all channels, is less than a
 //     third of the root of the sum of (weight times sample)^2.

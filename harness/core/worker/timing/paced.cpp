@@ -67,7 +67,7 @@ void PacedRuns::cool_before(Clock::time_point arrival) {
   }
 }
 
-// Attest is ready for a frame that was due earlier, unless it still is to come.
+// Stops the clock from `due` until now. A frame that is still to come needs no stop.
 void PacedRuns::hold_clock(Clock::time_point due) {
   const auto late = Clock::now() - due;
   if (late <= Clock::duration::zero()) return;

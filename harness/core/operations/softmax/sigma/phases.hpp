@@ -11,10 +11,10 @@ namespace attest::core {
 /// A sum that was rounded is a multiple of its ulp. So the error of the next addition depends on
 /// the addend modulo the ulp alone: it is a sawtooth of p / ulp, whose mean over the addends does
 /// not average out. Harmonic k of the sawtooth has the amplitude 1 / k, so the square of that mean
-/// is to that of equal addends as the sum of abs(mean of exp(2 pi i k p / ulp))^2 / k^2, for
-/// unknown shifts of all addends. Equal addends have 1 in every harmonic; two clusters half an ulp
-/// apart have 0 in odd ones and 1 in even ones. While the sum grows its ulp doubles: the harmonics
-/// of the ulp before are the even ones of the last.
+/// is to that of equal addends as 6 / pi^2 times the sum of abs(mean of exp(2 pi i k p / ulp))^2 /
+/// k^2 over all k, for unknown shifts of all addends. The sum over the first four, at most 1, is an
+/// upper bound that is 1 for equal addends, and up to 1.6 times too large for others. While the sum
+/// grows its ulp doubles: the harmonics of the ulp before are the even ones of the last.
 class Phases {
  public:
   /// Adds `count` addends of `turns` ulps each.

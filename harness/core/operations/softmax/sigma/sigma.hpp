@@ -301,15 +301,15 @@ struct SigmaModel {
                     sums_from * (1 + flush_apart) * std::exp(max - lse));
   }
   /// The variance of errors of the normaliser's sum that do not average out, beside what it loses.
-  /// It has two parts. Equal addends: they round the
-  /// same way as long as the sum has the same exponent; `repeated` is the chance that two addends
-  /// are equal, the sum of (share of all keys)^2 over groups of at least two keys. If a step of the
-  /// chain adds several keys, all of them must be equal. But the chain may be that of a part of the
-  /// keys, with one key in each step: the sums of all parts have the same exponents at the same
-  /// steps, so they err alike. Blocks: if one key has much of the weight, `top`, the sum of its
-  /// part has its final size from then on, and every addition rounds the same way.
-  ///
-  /// Addends of coarse sums that lie alike in the ulps of the sum round alike, too.
+  /// It has three parts. Equal addends: they round the same way as long as the sum has the same
+  /// exponent; `repeated` is the chance that two addends are equal, the sum of
+  /// (share of all keys)^2 over groups of at least two keys. If a step of the chain adds several
+  /// keys, all of them must be equal. But the chain may be that of a part of the keys, with one key
+  /// in each step: the sums of all parts have the same exponents at the same steps, so they err
+  /// alike. Blocks: if one key has much of the weight, `top`, the sum of its part has its final
+  /// size from then on, and every addition rounds the same way.
+  /// Addends that lie alike: those of coarse sums that lie alike in the ulps of the sum round
+  /// alike, too.
   double coherent_variance(double repeated, const AlikeAddends& addends, double top,
                            int64_t keys) const;
   /// Whether sums over keys are so coarse that AlikeAddends are needed.
@@ -330,7 +330,7 @@ struct SigmaModel {
   /// What a normaliser loses, as a share of what is left of it. A product whose values are large
   /// loses less, so o may be too large by that share, and no average any more.
   double lost_of_rest(double lost_sum, double rest) const;
-  /// By how much the lse is too small then: by -log(1 - lost), which is less than that share.
+  /// By how much the lse is too small then, at most: -log(rest), which is less than that share.
   double lost_of_lse(double lost_sum, double rest) const;
 
   /// The variance of o from the error that all scores at the softcap share.
