@@ -60,7 +60,9 @@ struct PacedRecord {
   // A percentile of latencies (queue-all), contended / alone: the highest one that has a claim in
   // both. With a 98 % interval where both percentiles have one of 99 %.
   std::optional<double> slowdown, slowdown_share, slowdown_low, slowdown_high;
-  std::string slowdown_refusal;  // why there is no slowdown; "": there is, or nothing is contended
+  // Why the slowdown of a contended series is not known. It is empty if the slowdown is known, and
+  // if no series is contended.
+  std::string slowdown_refusal;
 };
 
 /// The energy of runs that follow one another, by one sensor.

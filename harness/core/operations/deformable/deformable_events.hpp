@@ -17,10 +17,10 @@
 // location/nan/x, /y; location/inf/x, /y
 //     A point with a finite weight other than 0 has that location.
 // level/first, /middle, /last
-//     A point of that level counts: of the first, of one between the first and the last, of the
-//     last.
+//     A point counts that lies in the first level, in a level between the first and the last, or in
+//     the last level.
 // levels/all, /one
-//     A row has points that count in every level, or in one of several levels.
+//     A row has points that count in every level, or in a single one of several levels.
 // points/one_place
 //     All points of a row in a level count and are at one place.
 // weight/negative, /above_1, /small

@@ -98,9 +98,9 @@ double roundings_together(const RowScores& row, double largest_p, double eta_kap
 AlikeAddends ulps_of_sums(const RowScores& row, const SigmaModel& model) {
   // Before it is divided, the largest weight is 1.
   const double sum = std::max(std::exp(row.lse - row.top()), 1.0), length = model.chain(row.keys);
-  AlikeAddends sums{.whole = {.ulp = model.ulp_of(sum) / sum}};
+  AlikeAddends sums{.whole = {.ulp = ulp_of(model.u_acc, sum) / sum}};
   if (length == double(row.keys)) return sums;
-  if (sum > 1) sums.part.ulp = model.ulp_of((sum - 1) * length / double(row.keys)) / sum;
+  if (sum > 1) sums.part.ulp = ulp_of(model.u_acc, (sum - 1) * length / double(row.keys)) / sum;
   return sums;
 }
 

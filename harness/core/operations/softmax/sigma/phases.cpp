@@ -22,4 +22,11 @@ double Phases::alike(double addends) const {
   return std::min(chance / (addends * (addends - 1)), 1.0);
 }
 
+double ulp_of(double u, double sum) { return std::ldexp(2 * u, std::ilogb(sum)); }
+
+double alike_variance(double ulp, double steps, double most, double alike) {
+  const double error = std::min(ulp * steps / std::sqrt(12), most);
+  return error * error * alike;
+}
+
 }  // namespace attest::core

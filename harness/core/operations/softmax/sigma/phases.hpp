@@ -12,9 +12,10 @@ namespace attest::core {
 /// the addend modulo the ulp alone: it is a sawtooth of p / ulp, whose mean over the addends does
 /// not average out. Harmonic k of the sawtooth has the amplitude 1 / k, so the square of that mean
 /// is to that of equal addends as 6 / pi^2 times the sum of abs(mean of exp(2 pi i k p / ulp))^2 /
-/// k^2 over all k, for unknown shifts of all addends. The sum over the first four, at most 1, is an
-/// upper bound that is 1 for equal addends, and up to 1.6 times too large for others. While the sum
-/// grows its ulp doubles: the harmonics of the ulp before are the even ones of the last.
+/// k^2 over all k, for unknown shifts of all addends. Phases takes the sum over the first four
+/// harmonics without the factor, and at most 1. That is an upper bound: it is 1 for equal addends,
+/// and up to 1.6 times too large for others. The ulp doubles while the sum grows. The harmonics of
+/// the ulp before are the even ones of the last.
 class Phases {
  public:
   /// Adds `count` addends of `turns` ulps each.
@@ -28,5 +29,13 @@ class Phases {
   std::complex<double> sums_[kHarmonics];  // of exp(2 pi i k turns)
   double count_ = 0;
 };
+
+/// Whether sums with a unit roundoff of `u` are so coarse that addends may round alike.
+inline bool are_coarse(double u) { return u > 0x1p-16; }
+/// The ulp of a sum with a unit roundoff of `u`.
+double ulp_of(double u, double sum);
+/// The variance of the error of a sum of `steps` additions that all have the ulp of its end.
+/// `alike`: the chance that two additions round alike. `most`: what the sum loses at most.
+double alike_variance(double ulp, double steps, double most, double alike);
 
 }  // namespace attest::core

@@ -192,8 +192,7 @@ double SigmaModel::coherent_variance(double repeated, const AlikeAddends& addend
   const double block = std::min(u_acc * top * length / std::sqrt(3), 1 - top);
   // The same where the ulp is that of the final sum from the first step on: heavy keys come first.
   const auto in_ulps = [&](const AlikeAddends::Sum& sum, double steps, double of_a_step) {
-    const double error = std::min(sum.ulp * steps / std::sqrt(12), 1 - top);
-    return error * error * std::pow(sum.chance, of_a_step);
+    return alike_variance(sum.ulp, steps, 1 - top, std::pow(sum.chance, of_a_step));
   };
   return blocks * blocks * block * block * repeated +
          std::max(again * again * std::max(whole, in_ulps(addends.whole, length, a_step)),

@@ -10,6 +10,7 @@
 
 #include "core/operations/operation.hpp"
 #include "core/operations/softmax/arithmetic.hpp"
+#include "core/operations/softmax/sigma/phases.hpp"
 #include "core/operations/term_factor.hpp"
 
 namespace attest::core {
@@ -305,17 +306,14 @@ struct SigmaModel {
   /// exponent; `repeated` is the chance that two addends are equal, the sum of
   /// (share of all keys)^2 over groups of at least two keys. If a step of the chain adds several
   /// keys, all of them must be equal. But the chain may be that of a part of the keys, with one key
-  /// in each step: the sums of all parts have the same exponents at the same steps, so they err
-  /// alike. Blocks: if one key has much of the weight, `top`, the sum of its part has its final
-  /// size from then on, and every addition rounds the same way.
-  /// Addends that lie alike: those of coarse sums that lie alike in the ulps of the sum round
-  /// alike, too.
+  /// in each step. The sums of all parts then have the same exponents at the same steps. So these
+  /// sums err alike. Blocks: if one key has much of the weight, `top`, the sum of its part has its
+  /// final size from then on, and every addition rounds the same way. Addends that lie alike: those
+  /// of coarse sums that lie alike in the ulps of the sum round alike, too.
   double coherent_variance(double repeated, const AlikeAddends& addends, double top,
                            int64_t keys) const;
   /// Whether sums over keys are so coarse that AlikeAddends are needed.
-  bool sums_are_coarse() const { return u_acc > 0x1p-16; }
-  /// The ulp of a sum.
-  double ulp_of(double sum) const { return std::ldexp(2 * u_acc, std::ilogb(sum)); }
+  bool sums_are_coarse() const { return are_coarse(u_acc); }
 
   /// Sigma is linear in the share that a sum loses. A sum that has lost a quarter or more may have
   /// stopped growing, and the normaliser may have stopped before the products. Then the output is

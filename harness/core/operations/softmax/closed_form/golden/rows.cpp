@@ -505,21 +505,19 @@ namespace {
 
 // The variance from summands that lie alike in the ulps of a coarse sum that ends at `sum`, after
 // `steps` roundings of `keys_a_step` keys each. Those below `least` are lost, and do not count.
+// `small`: the sum of all but the largest.
 double alike_in_ulps(std::span<const double> p, std::span<const double> count, double u,
-                     double least, double total, double sum, double steps, double keys_a_step) {
-  constexpr double kCoarse = 0x1p-16;
-  if (u <= kCoarse || sum <= 0) return 0;
-  const double ulp = std::ldexp(2 * u, std::ilogb(total * sum)) / total;
+                     double least, double small, double total, double sum, double steps,
+                     double keys_a_step) {
+  if (!are_coarse(u) || sum <= 0) return 0;
+  const double ulp = ulp_of(u, total * sum) / total;
   Phases phases;
-  double keys = 0, small = 0;
-  const double top = *std::max_element(p.begin(), p.end());
+  double keys = 0;
   for (size_t g = 0; g < p.size(); ++g) {
     keys += count[g];
-    small += p[g] < top ? count[g] * p[g] : 0;
     if (count[g] > 0 && p[g] >= least) phases.add(p[g] / ulp, count[g]);
   }
-  const double error = std::min(ulp * steps / std::sqrt(12), small);
-  return error * error * std::pow(phases.alike(keys), keys_a_step);
+  return alike_variance(ulp, steps, small, std::pow(phases.alike(keys), keys_a_step));
 }
 
 }  // namespace
@@ -550,7 +548,7 @@ double repeated_variance(std::span<const double> p, std::span<const double> coun
   const double a_step = std::min(u * step, small / chain),
                alike = std::pow(alike_beside(1), keys / chain);
   const auto in_ulps = [&](double sum, double roundings, double keys_a_step) {
-    return alike_in_ulps(p, count, u, u * chain / keys, total, sum, roundings, keys_a_step);
+    return alike_in_ulps(p, count, u, u * chain / keys, small, total, sum, roundings, keys_a_step);
   };
   const double steps =
       std::max(chain * chain * a_step * a_step * alike, in_ulps(1, chain, keys / chain));
