@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/measure/probe.hpp"
+#include "core/measure/limits/probe.hpp"
 #include "core/session/session.hpp"
 #include "reports/words/units.hpp"
 

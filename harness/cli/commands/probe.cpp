@@ -1,5 +1,5 @@
 // attest probe: measures what this machine can do at most.
-#include "core/measure/probe.hpp"
+#include "core/measure/limits/probe.hpp"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 #include "cli/exit_code.hpp"
 #include "cli/output/written_file.hpp"
 #include "core/device/device_kinds.hpp"
-#include "core/measure/device_limits.hpp"
+#include "core/measure/limits/device_limits.hpp"
 #include "core/measure/machine/affinity.hpp"
 #include "reports/words/units.hpp"
 

@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-#include "core/measure/probe.hpp"
+#include "core/measure/limits/probe.hpp"
 #include "core/record/record.hpp"
 #include "core/session/implementations.hpp"
 

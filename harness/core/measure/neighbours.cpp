@@ -12,9 +12,9 @@
 #include <thread>
 #include <utility>
 
+#include "core/measure/limits/probe_kernels.hpp"
 #include "core/measure/machine/affinity.hpp"
 #include "core/measure/machine/caches.hpp"
-#include "core/measure/probe_kernels.hpp"
 #include "core/tensor/error.hpp"
 #include "core/tensor/stopwatch.hpp"
 

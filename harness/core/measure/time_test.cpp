@@ -7,7 +7,7 @@
 #include <numeric>
 #include <vector>
 
-#include "core/measure/pointer_chase.hpp"
+#include "core/measure/testing/pointer_chase.hpp"
 #include "core/statistics/statistics.hpp"
 #include "core/tensor/stopwatch.hpp"
 

@@ -5,7 +5,7 @@
 #include <future>
 #include <thread>
 
-#include "core/measure/energy_meter.hpp"
+#include "core/measure/energy/energy_meter.hpp"
 #include "core/run/phase.hpp"
 #include "core/run/runner.hpp"
 #include "core/tensor/random.hpp"

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "core/measure/machine/files.hpp"
-#include "core/measure/pointer_chase.hpp"
 #include "core/measure/testing/fake_root.hpp"
+#include "core/measure/testing/pointer_chase.hpp"
 #include "core/statistics/statistics.hpp"
 
 namespace attest::core {

@@ -7,7 +7,7 @@
 #pragma once
 #include <optional>
 
-#include "core/measure/probe.hpp"
+#include "core/measure/limits/probe.hpp"
 #include "core/record/record.hpp"
 
 namespace attest::core {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "core/device/device_kinds.hpp"
-#include "core/measure/device_limits.hpp"
+#include "core/measure/limits/device_limits.hpp"
 #include "core/run/rooflines/roofline.hpp"
 
 namespace attest::core {

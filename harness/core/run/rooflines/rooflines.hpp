@@ -9,8 +9,8 @@
 #include <string>
 #include <utility>
 
-#include "core/measure/current_limits.hpp"
-#include "core/measure/probe.hpp"
+#include "core/measure/limits/current_limits.hpp"
+#include "core/measure/limits/probe.hpp"
 #include "core/record/record.hpp"
 
 namespace attest::core {

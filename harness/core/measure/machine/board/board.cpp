@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "core/datasheets/board_modules.hpp"
-#include "core/measure/energy_sensors.hpp"
+#include "core/measure/energy/energy_sensors.hpp"
 #include "core/measure/machine/board/board_texts.hpp"
 #include "core/measure/machine/files.hpp"
 

@@ -1,4 +1,4 @@
-#include "core/measure/probe.hpp"
+#include "core/measure/limits/probe.hpp"
 
 #include <fmt/format.h>
 
@@ -8,11 +8,11 @@
 #include <thread>
 #include <vector>
 
-#include "core/measure/compute_units.hpp"
+#include "core/measure/limits/compute_units.hpp"
+#include "core/measure/limits/probe_kernels.hpp"
 #include "core/measure/machine/affinity.hpp"
 #include "core/measure/machine/caches.hpp"
 #include "core/measure/machine/memory.hpp"
-#include "core/measure/probe_kernels.hpp"
 #include "core/tensor/stopwatch.hpp"
 
 namespace attest::core {

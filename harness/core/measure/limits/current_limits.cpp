@@ -1,4 +1,4 @@
-#include "core/measure/current_limits.hpp"
+#include "core/measure/limits/current_limits.hpp"
 
 #include <fmt/ranges.h>
 

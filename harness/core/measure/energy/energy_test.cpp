@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "core/measure/energy_meter.hpp"
+#include "core/measure/energy/energy_meter.hpp"
 #include "core/measure/testing/fake_root.hpp"
 
 namespace attest::core {

@@ -1,5 +1,5 @@
 // The peak rates of GPUs against those that NVIDIA publishes.
-#include "core/measure/device_limits.hpp"
+#include "core/measure/limits/device_limits.hpp"
 
 #include <gtest/gtest.h>
 

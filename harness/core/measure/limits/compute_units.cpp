@@ -1,6 +1,6 @@
-#include "core/measure/compute_units.hpp"
+#include "core/measure/limits/compute_units.hpp"
 
-#include "core/measure/probe_kernels.hpp"
+#include "core/measure/limits/probe_kernels.hpp"
 
 #if defined(__x86_64__)
 #include <cpuid.h>

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "core/device/device.hpp"
-#include "core/measure/probe.hpp"
+#include "core/measure/limits/probe.hpp"
 
 namespace attest::core {
 

@@ -1,4 +1,4 @@
-#include "core/measure/device_limits.hpp"
+#include "core/measure/limits/device_limits.hpp"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // The probe's loops do what they are counted for; its figures are related as they must be.
-#include "core/measure/probe.hpp"
+#include "core/measure/limits/probe.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,11 +7,11 @@
 #include <cmath>
 #include <vector>
 
-#include "core/measure/compute_units.hpp"
+#include "core/measure/limits/compute_units.hpp"
+#include "core/measure/limits/probe_kernels.hpp"
 #include "core/measure/machine/affinity.hpp"
 #include "core/measure/machine/caches.hpp"
 #include "core/measure/machine/files.hpp"
-#include "core/measure/probe_kernels.hpp"
 #include "core/tensor/stopwatch.hpp"
 
 namespace attest::core {

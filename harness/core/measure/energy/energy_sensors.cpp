@@ -1,4 +1,4 @@
-#include "core/measure/energy_sensors.hpp"
+#include "core/measure/energy/energy_sensors.hpp"
 
 #include <fmt/format.h>
 

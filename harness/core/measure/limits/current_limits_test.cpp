@@ -1,5 +1,5 @@
 // When the limits of a machine are measured again.
-#include "core/measure/current_limits.hpp"
+#include "core/measure/limits/current_limits.hpp"
 
 #include <gtest/gtest.h>
 

@@ -11,8 +11,8 @@
 #include <functional>
 #include <string>
 
+#include "core/measure/limits/probe.hpp"
 #include "core/measure/machine/machine_state.hpp"
-#include "core/measure/probe.hpp"
 
 namespace attest::core {
 

@@ -1,11 +1,11 @@
-#include "core/measure/probe_kernels.hpp"
+#include "core/measure/limits/probe_kernels.hpp"
 
 #include <numeric>
 
 #include "core/tensor/simd_targets.hpp"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "core/measure/probe_kernels.cpp"
+#define HWY_TARGET_INCLUDE "core/measure/limits/probe_kernels.cpp"
 #include <hwy/foreach_target.h>
 // After foreach_target.h, which includes this file again for each target.
 #include <hwy/contrib/math/math-inl.h>

@@ -1,4 +1,4 @@
-#include "core/measure/energy_meter.hpp"
+#include "core/measure/energy/energy_meter.hpp"
 
 #include <algorithm>
 #include <condition_variable>

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "core/measure/energy_sensors.hpp"
+#include "core/measure/energy/energy_sensors.hpp"
 #include "core/tensor/stopwatch.hpp"
 
 namespace attest::core {
