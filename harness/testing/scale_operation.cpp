@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "core/operations/rounding.hpp"
+#include "core/operations/numerics/rounding.hpp"
 #include "core/tensor/error.hpp"
 #include "core/tensor/random.hpp"
 

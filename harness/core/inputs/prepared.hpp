@@ -5,7 +5,7 @@
 #include <string>
 
 #include "core/inputs/tokens.hpp"
-#include "core/isolation/buffers.hpp"
+#include "core/isolation/memory/buffers.hpp"
 #include "core/operations/operation.hpp"
 
 namespace attest::core {

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <functional>
 
-#include "core/isolation/buffers.hpp"
+#include "core/isolation/memory/buffers.hpp"
 #include "core/problem/spec.hpp"
 #include "core/tensor/error.hpp"
 #include "core/tensor/runs.hpp"

@@ -7,9 +7,9 @@
 #include <optional>
 #include <string>
 
-#include "core/isolation/buffers.hpp"
-#include "core/isolation/channel.hpp"
 #include "core/isolation/limits.hpp"
+#include "core/isolation/memory/buffers.hpp"
+#include "core/isolation/messages/channel.hpp"
 #include "core/isolation/status_page.hpp"
 
 namespace attest::core {

@@ -11,7 +11,7 @@
 #include "core/judge/element.hpp"
 #include "core/judge/gates.hpp"
 #include "core/judge/tolerance_check.hpp"
-#include "core/operations/rounding.hpp"
+#include "core/operations/numerics/rounding.hpp"
 #include "core/operations/unsure.hpp"
 #include "core/tensor/constants.hpp"
 

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "core/judge/gates.hpp"
-#include "core/operations/rounding.hpp"
+#include "core/operations/numerics/rounding.hpp"
 #include "core/operations/unsure.hpp"
 #include "core/tensor/constants.hpp"
 

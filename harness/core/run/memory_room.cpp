@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "core/isolation/shared_memory.hpp"
+#include "core/isolation/memory/shared_memory.hpp"
 #include "core/measure/machine/memory.hpp"
 
 namespace attest::core {

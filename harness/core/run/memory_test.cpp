@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "core/isolation/shared_memory.hpp"
+#include "core/isolation/memory/shared_memory.hpp"
 #include "core/measure/machine/affinity.hpp"
 #include "core/measure/machine/caches.hpp"
 #include "core/measure/machine/memory.hpp"

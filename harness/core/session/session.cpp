@@ -6,7 +6,7 @@
 
 #include "core/device/device_kinds.hpp"
 #include "core/isolation/installation.hpp"
-#include "core/isolation/shared_memory.hpp"
+#include "core/isolation/memory/shared_memory.hpp"
 #include "core/measure/machine/board/board.hpp"
 #include "core/measure/machine/environment.hpp"
 #include "core/measure/machine/memory.hpp"

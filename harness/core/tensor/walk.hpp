@@ -15,8 +15,8 @@
 //   const Point point = read_json<Point>(value);
 //
 // A field is a number, a string, a struct with a `walk`, or a vector, a map from strings or an
-// optional of these. An optional without a value has no key. isolation/packing.hpp has visitors of
-// the same walks for messages between processes.
+// optional of these. An optional without a value has no key. isolation/messages/packing.hpp has
+// visitors of the same walks for messages between processes.
 #pragma once
 #include <map>
 #include <nlohmann/json.hpp>

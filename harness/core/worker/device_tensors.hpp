@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/device/device.hpp"
-#include "core/isolation/messages.hpp"
+#include "core/isolation/messages/messages.hpp"
 #include "core/worker/mapped.hpp"
 
 namespace attest::core {

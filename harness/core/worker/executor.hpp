@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "core/device/device.hpp"
-#include "core/isolation/buffers.hpp"
-#include "core/isolation/messages.hpp"
+#include "core/isolation/memory/buffers.hpp"
+#include "core/isolation/messages/messages.hpp"
 #include "core/isolation/status_page.hpp"
 #include "core/worker/loader.hpp"
 #include "core/worker/mapped.hpp"

@@ -3,7 +3,7 @@
 #pragma once
 #include <vector>
 
-#include "core/isolation/buffers.hpp"
+#include "core/isolation/memory/buffers.hpp"
 #include "core/isolation/status_page.hpp"
 
 namespace attest::core {

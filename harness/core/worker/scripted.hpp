@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/isolation/messages.hpp"
+#include "core/isolation/messages/messages.hpp"
 #include "core/worker/device_tensors.hpp"
 #include "core/worker/mapped.hpp"
 

@@ -10,8 +10,8 @@
 #include <cstdio>
 #include <memory>
 
-#include "core/isolation/channel.hpp"
-#include "core/isolation/messages.hpp"
+#include "core/isolation/messages/channel.hpp"
+#include "core/isolation/messages/messages.hpp"
 #include "core/isolation/status_page.hpp"
 #include "core/isolation/supervisor.hpp"
 #include "core/measure/machine/affinity.hpp"

@@ -6,7 +6,7 @@
 
 #include "core/operations/deformable/deformable.hpp"
 #include "core/operations/deformable/sampling.hpp"
-#include "core/operations/rounding.hpp"
+#include "core/operations/numerics/rounding.hpp"
 
 namespace attest::core {
 namespace {

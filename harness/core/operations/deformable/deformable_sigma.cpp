@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/operations/deformable/deformable_terms.hpp"
-#include "core/operations/rounding.hpp"
+#include "core/operations/numerics/rounding.hpp"
 
 namespace attest::core::deformable {
 

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "core/operations/rounding.hpp"
+#include "core/operations/numerics/rounding.hpp"
 #include "core/operations/term_factor.hpp"
 
 namespace attest::core::deformable {

@@ -9,7 +9,7 @@
 
 #include "core/operations/linear/linear.hpp"
 #include "core/operations/linear/rows.hpp"
-#include "core/operations/rounding.hpp"
+#include "core/operations/numerics/rounding.hpp"
 #include "core/tensor/random.hpp"
 
 namespace attest::core {

@@ -12,7 +12,7 @@
 #include "core/operations/linear/linear_sigma.hpp"
 #include "core/operations/linear/rows.hpp"
 #include "core/operations/linear/shared_errors.hpp"
-#include "core/operations/product.hpp"
+#include "core/operations/numerics/product.hpp"
 #include "core/tensor/random.hpp"
 
 namespace attest::core {

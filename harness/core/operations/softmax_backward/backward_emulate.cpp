@@ -5,7 +5,7 @@
 #include <map>
 #include <vector>
 
-#include "core/operations/rounding.hpp"
+#include "core/operations/numerics/rounding.hpp"
 #include "core/operations/softmax/problem/dequantised.hpp"
 #include "core/operations/softmax_backward/backward.hpp"
 #include "core/operations/softmax_backward/backward_rows.hpp"

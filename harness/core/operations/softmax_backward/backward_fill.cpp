@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/operations/fill_rows.hpp"
-#include "core/operations/portable_math.hpp"
+#include "core/operations/numerics/portable_math.hpp"
 #include "core/operations/softmax/fills/f8.hpp"
 #include "core/operations/softmax/fills/finite_biases.hpp"
 #include "core/operations/softmax/fills/top_k.hpp"

@@ -9,7 +9,7 @@
 
 #include "core/device/device_kinds.hpp"
 #include "core/isolation/libraries.hpp"
-#include "core/isolation/messages.hpp"
+#include "core/isolation/messages/messages.hpp"
 #include "core/measure/machine/caches.hpp"
 #include "core/measure/machine/memory.hpp"
 #include "core/tensor/error.hpp"

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "core/isolation/death.hpp"
-#include "core/isolation/messages.hpp"
-#include "core/isolation/script.hpp"
+#include "core/isolation/messages/messages.hpp"
+#include "core/isolation/messages/script.hpp"
 #include "core/isolation/worker_process.hpp"
 
 namespace attest::core {

@@ -7,7 +7,7 @@
 #pragma once
 #include <optional>
 
-#include "core/isolation/messages.hpp"
+#include "core/isolation/messages/messages.hpp"
 #include "core/measure/machine/caches.hpp"
 #include "core/tensor/stopwatch.hpp"
 #include "core/worker/timing/timed.hpp"

@@ -6,7 +6,7 @@
 // the outputs of such runs go to the harness. During samples up to 64 elements of the inputs change
 // from run to run, so that no run has inputs that were seen before.
 #pragma once
-#include "core/isolation/messages.hpp"
+#include "core/isolation/messages/messages.hpp"
 #include "core/tensor/stopwatch.hpp"
 #include "core/worker/timing/timed_device.hpp"
 #include "core/worker/timing/timed_tensors.hpp"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "core/isolation/channel.hpp"
+#include "core/isolation/messages/channel.hpp"
 #include "core/statistics/statistics.hpp"
 #include "core/tensor/stopwatch.hpp"
 

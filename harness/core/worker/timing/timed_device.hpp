@@ -9,7 +9,7 @@
 #include <string>
 
 #include "core/device/device.hpp"
-#include "core/isolation/messages.hpp"
+#include "core/isolation/messages/messages.hpp"
 #include "core/measure/clocked.hpp"
 #include "core/measure/stop_rule.hpp"
 #include "core/measure/time.hpp"

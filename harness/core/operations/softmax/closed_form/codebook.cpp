@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "core/operations/portable_math.hpp"
+#include "core/operations/numerics/portable_math.hpp"
 #include "core/tensor/error.hpp"
 #include "core/tensor/random.hpp"
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "core/operations/rounding.hpp"
+#include "core/operations/numerics/rounding.hpp"
 #include "core/operations/softmax/testing/codebook_trials.hpp"
 
 namespace attest::core::codebook_trials {

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "core/operations/fill_rows.hpp"
-#include "core/operations/portable_math.hpp"
+#include "core/operations/numerics/portable_math.hpp"
 #include "core/operations/softmax/closed_form/golden/rows.hpp"
 #include "core/operations/softmax/closed_form/value_sizes.hpp"
 #include "core/tensor/constants.hpp"

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-#include "core/operations/rounding.hpp"
+#include "core/operations/numerics/rounding.hpp"
 #include "core/operations/softmax/problem/dequantised.hpp"
 #include "core/operations/softmax/problem/geometry.hpp"
 #include "core/operations/softmax/softmax.hpp"

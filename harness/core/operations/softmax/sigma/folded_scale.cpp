@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/operations/rounding.hpp"
+#include "core/operations/numerics/rounding.hpp"
 
 namespace attest::core {
 namespace {

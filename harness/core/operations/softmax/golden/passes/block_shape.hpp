@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "core/operations/product.hpp"
+#include "core/operations/numerics/product.hpp"
 #include "core/operations/softmax/golden/row_plan.hpp"
 
 namespace attest::core::passes {

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "core/operations/product.hpp"
+#include "core/operations/numerics/product.hpp"
 
 namespace attest::core::passes {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <span>
 
-#include "core/operations/rounding.hpp"
+#include "core/operations/numerics/rounding.hpp"
 #include "core/tensor/random.hpp"
 
 namespace attest::core::passes {

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "core/operations/rounding.hpp"
+#include "core/operations/numerics/rounding.hpp"
 #include "core/operations/softmax/testing/make_case.hpp"
 
 namespace attest::core::passes {

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/isolation/buffers.hpp"
+#include "core/isolation/memory/buffers.hpp"
 
 namespace attest::core {
 

@@ -15,8 +15,8 @@
 
 #include "core/device/device_times.hpp"
 #include "core/device/host_usage.hpp"
-#include "core/isolation/buffers.hpp"
-#include "core/isolation/script.hpp"
+#include "core/isolation/memory/buffers.hpp"
+#include "core/isolation/messages/script.hpp"
 #include "core/judge/verdict.hpp"
 #include "core/operations/operation.hpp"
 

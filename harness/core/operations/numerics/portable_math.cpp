@@ -1,4 +1,4 @@
-#include "core/operations/portable_math.hpp"
+#include "core/operations/numerics/portable_math.hpp"
 
 #include <algorithm>
 #include <cmath>

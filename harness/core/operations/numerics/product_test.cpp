@@ -1,6 +1,6 @@
 // Products of every shape of tile against plain loops, and the order of their sums, on every
 // instruction set of this machine.
-#include "core/operations/product.hpp"
+#include "core/operations/numerics/product.hpp"
 
 #include <gtest/gtest.h>
 #include <hwy/targets.h>

@@ -1,5 +1,5 @@
 // Shared memory is handed on: inputs as zeros, never to another access, and sparse memory never.
-#include "core/isolation/shared_memory.hpp"
+#include "core/isolation/memory/shared_memory.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-#include "core/isolation/channel.hpp"
+#include "core/isolation/messages/channel.hpp"
 
 #include <fmt/format.h>
 #include <poll.h>

@@ -1,4 +1,4 @@
-#include "core/isolation/shared_memory.hpp"
+#include "core/isolation/memory/shared_memory.hpp"
 
 #include <fmt/format.h>
 #include <sys/mman.h>

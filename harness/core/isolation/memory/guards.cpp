@@ -1,4 +1,4 @@
-#include "core/isolation/guards.hpp"
+#include "core/isolation/memory/guards.hpp"
 
 #include <fmt/format.h>
 

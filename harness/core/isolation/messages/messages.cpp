@@ -1,8 +1,8 @@
-#include "core/isolation/messages.hpp"
+#include "core/isolation/messages/messages.hpp"
 
 #include <fmt/format.h>
 
-#include "core/isolation/packing.hpp"
+#include "core/isolation/messages/packing.hpp"
 #include "core/tensor/error.hpp"
 
 namespace attest::core {

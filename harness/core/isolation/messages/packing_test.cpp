@@ -1,5 +1,5 @@
 // What is packed comes out again; bytes that are too few, too many or make no sense are refused.
-#include "core/isolation/packing.hpp"
+#include "core/isolation/messages/packing.hpp"
 
 #include <gtest/gtest.h>
 

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/isolation/guards.hpp"
-#include "core/isolation/shared_memory.hpp"
+#include "core/isolation/memory/guards.hpp"
+#include "core/isolation/memory/shared_memory.hpp"
 #include "core/operations/operation.hpp"
 
 namespace attest::core {

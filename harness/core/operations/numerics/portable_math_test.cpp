@@ -1,5 +1,5 @@
 // exp, log and tanh that have the same bits on every machine.
-#include "core/operations/portable_math.hpp"
+#include "core/operations/numerics/portable_math.hpp"
 
 #include <gtest/gtest.h>
 

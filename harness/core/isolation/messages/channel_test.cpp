@@ -1,5 +1,5 @@
 // The channel passes messages and descriptors, and does not trust what it reads.
-#include "core/isolation/channel.hpp"
+#include "core/isolation/messages/channel.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "core/isolation/buffers.hpp"
+#include "core/isolation/memory/buffers.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>

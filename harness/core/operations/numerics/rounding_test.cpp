@@ -1,5 +1,5 @@
 // Rounding of a number to a dtype.
-#include "core/operations/rounding.hpp"
+#include "core/operations/numerics/rounding.hpp"
 
 #include <gtest/gtest.h>
 

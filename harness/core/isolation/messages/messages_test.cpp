@@ -1,6 +1,6 @@
 // Every message arrives as it was sent; one that was cut, or whose bytes were changed, is refused
 // or read as another, and never harms who reads it.
-#include "core/isolation/messages.hpp"
+#include "core/isolation/messages/messages.hpp"
 
 #include <gtest/gtest.h>
 

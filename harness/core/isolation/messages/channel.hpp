@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/isolation/buffers.hpp"
+#include "core/isolation/memory/buffers.hpp"
 #include "core/tensor/stopwatch.hpp"
 
 namespace attest::core {

@@ -3,12 +3,12 @@
 #include "core/tensor/simd_targets.hpp"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "core/operations/product.cpp"
+#define HWY_TARGET_INCLUDE "core/operations/numerics/product.cpp"
 #include <hwy/foreach_target.h>
 // After foreach_target.h, which includes this file again for each target.
 #include <hwy/highway.h>
 
-#include "core/operations/product.hpp"
+#include "core/operations/numerics/product.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace attest::core::HWY_NAMESPACE {
