@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "cli/commands/commands.hpp"
-#include "cli/commands/list_events.hpp"
-#include "cli/commands/list_support.hpp"
+#include "cli/commands/list/list_events.hpp"
+#include "cli/commands/list/list_support.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/options/quantity_options.hpp"
 #include "cli/plugins.hpp"

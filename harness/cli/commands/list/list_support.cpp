@@ -1,4 +1,4 @@
-#include "cli/commands/list_support.hpp"
+#include "cli/commands/list/list_support.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "cli/commands/list_events.hpp"
+#include "cli/commands/list/list_events.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
