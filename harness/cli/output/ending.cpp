@@ -50,13 +50,13 @@ void print_unsupported_vectors(const std::vector<core::Record>& records) {
 
 // What the harness itself took, beside implementations and goldens.
 void print_shares(const core::Shares& shares) {
-  const double own =
-      std::max(0.0, shares.total_s - shares.implementations_s - shares.judging_s - shares.inputs_s);
+  const std::string pacing =
+      shares.pacing_s > 0 ? fmt::format("{:.1f} s in frames and energy, ", shares.pacing_s) : "";
   fmt::print(
       "{:.1f} s: {:.1f} s in implementations, {:.1f} s in goldens and judging, {:.1f} s in inputs, "
-      "{:.1f} s ({:.1f} %) in the harness\n",
-      shares.total_s, shares.implementations_s, shares.judging_s, shares.inputs_s, own,
-      own / shares.total_s * 100);
+      "{}{:.1f} s ({:.1f} %) in the harness\n",
+      shares.total_s, shares.implementations_s, shares.judging_s, shares.inputs_s, pacing,
+      shares.harness_s(), shares.harness_s() / shares.total_s * 100);
 }
 
 void print_overruled(const std::map<std::string, core::Overruled>& overruled) {

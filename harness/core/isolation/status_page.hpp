@@ -37,6 +37,7 @@ struct StatusPage {
       pulse;  // rises when a call into the plugin begins, and when it ends: odd in the plugin
   std::atomic<uint32_t> runs;     // of them, calls of run in this request
   std::atomic<uint64_t> plan_ns;  // in calls of query, create and destroy, ever
+  std::atomic<uint32_t> stop;     // 1: the harness asks paced runs to end
   std::atomic<Fault> fault;
   std::atomic<uint64_t> fault_address;  // of the last SIGSEGV or SIGBUS; 0: none
   std::atomic<int32_t> returned;     // 1: run has returned, and what `slots` names is out of bounds

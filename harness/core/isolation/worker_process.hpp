@@ -38,6 +38,8 @@ class Worker {
 
   Channel& channel() { return channel_; }
   const StatusPage& status() const { return *status_; }
+  /// Asks paced runs to end, or takes that back for those of the next request.
+  void ask_to_stop(bool stop) { status_->stop = stop ? 1 : 0; }
 
   /// How it ended, as waitpid says, if it does so within `patience_s`.
   std::optional<int> ended(double patience_s);

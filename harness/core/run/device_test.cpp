@@ -5,16 +5,19 @@
 
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <optional>
 
 #include "core/device/testing/fake_elf.hpp"
 #include "core/measure/machine/doctor/doctor.hpp"
 #include "core/measure/machine/environment.hpp"
 #include "core/measure/testing/fake_board.hpp"
+#include "core/measure/testing/fake_root.hpp"
 #include "core/problem/spec.hpp"
 #include "core/run/runner.hpp"
 #include "testing/named.hpp"
@@ -135,17 +138,16 @@ TEST_F(OnDevice, LatenciesAreWithoutAttestsOwnCopies) {
   EXPECT_LT(alone.policies[0].missed, 10) << "on a busy machine";
 }
 
-// Frames that are held up outlast a neighbour that works for 0.1 s.
-TEST_F(OnDevice, ANeighbourThatEndsEarlyIsSaid) {
+// Frames that are held up last much longer than planned, and the neighbour works until the last.
+TEST_F(OnDevice, NeighboursWorkUntilTheLastFrame) {
   setenv("ATTEST_FAKE_CUDA", "slow-copies", 1);
-  const Record record = run("device_none", kBrief, false, RelationChoice::kNone, {},
-                            PaceOptions{.period_ns = 4e6,
-                                        .window_ns = 0.1e9,
-                                        .neighbours = {parse_neighbours("same:1")},
-                                        .same_extra_ns = 0});
+  const Record record =
+      run("device_none", kBrief, false, RelationChoice::kNone, {},
+          PaceOptions{
+              .period_ns = 4e6, .window_ns = 0.1e9, .neighbours = {parse_neighbours("same:1")}});
   ASSERT_TRUE(record.paced && record.paced->contended) << record.outcome.reason;
-  EXPECT_EQ(record.paced->slowdown_refusal,
-            "same:1: a process ended its work before the last frame");
+  EXPECT_GT(record.paced->contended->clock_held_ns, 0.2e9);
+  EXPECT_EQ(record.paced->contended->neighbours.at(0).remark, "");
 }
 
 // Judged runs get tensors at odd places, timed ones get them where frameworks allocate them.
@@ -224,6 +226,68 @@ TEST_F(OnDevice, ItsStateIsRecordedBeforeAndAfter) {
   const Record hot = run("device_none", "softmax seq_len_q=61 head_dim=16", true);
   EXPECT_THAT(hot.notes,
               ::testing::Contains("the device's clocks were held down: power cap, heat"));
+}
+
+/// Energy of runs on the fake device, on a machine whose files the test makes up.
+class EnergyOnDevice : public OnDevice {
+ protected:
+  EnergyOnDevice() { setenv("ATTEST_MACHINE_ROOT", root_.path().c_str(), 1); }
+  ~EnergyOnDevice() override { unsetenv("ATTEST_MACHINE_ROOT"); }
+
+  /// By sensor.
+  static std::map<std::string, EnergyRecord> measured() {
+    Plugin plugin(
+        ATTEST_BINARY_DIR "/tests/plugins/device.so",
+        {.executable = find_worker(), .cpus = "", .limits = {.threads = 1, .timeout_s = 60}});
+    RunOptions options;
+    options.timed = false;
+    options.relations = RelationChoice::kNone;
+    options.energy = true;
+    const Record record = testing::run_named(plugin, "device_none", kBrief, options);
+    EXPECT_TRUE(record.energy) << record.outcome.reason;
+    std::map<std::string, EnergyRecord> by_sensor;
+    for (const EnergyRecord& energy : record.energy.value_or(std::vector<EnergyRecord>()))
+      by_sensor[energy.sensor] = energy;
+    return by_sensor;
+  }
+
+  FakeRoot root_;
+};
+
+// The power rises steadily, so the mean of the idle power before and after is that of the runs:
+// nothing is left for them. Either alone would be 110 W off.
+TEST_F(EnergyOnDevice, IsCountedByNvmlBesideItsPower) {
+  setenv("ATTEST_FAKE_NVML", "warms", 1);
+  root_.write("sys/class/hwmon/hwmon0/name", "ina238");
+  root_.write("sys/class/hwmon/hwmon0/power1_input", "31250000");
+  std::map<std::string, EnergyRecord> energy = measured();
+  ASSERT_EQ(energy.size(), 2u);
+  const EnergyRecord& nvml = energy["NVML"];
+  EXPECT_EQ(nvml.refusal, "");
+  EXPECT_EQ(nvml.covers, "the first CUDA device");
+  EXPECT_EQ(nvml.method, "counter");
+  EXPECT_GE(nvml.window_ns, 1e9);
+  EXPECT_GT(nvml.runs, 0);
+  const double seconds = nvml.window_ns * 1e-9;
+  EXPECT_GT(nvml.joules, (100 + 100 * (0.75 + seconds / 2)) * seconds * 0.95);
+  EXPECT_NEAR(nvml.run_joules, nvml.joules / double(nvml.runs), 1e-9 * nvml.joules);
+  EXPECT_NEAR(nvml.polled_joules.value_or(0), nvml.joules / 1.6, 0.02 * nvml.joules);
+  EXPECT_GT(nvml.idle_watts_before, 100);
+  EXPECT_GT(nvml.idle_watts_after, nvml.idle_watts_before + 150) << "1.5 s later at least";
+  EXPECT_LT(std::abs(nvml.net_run_joules), 0.15 * nvml.run_joules);
+  const EnergyRecord& board = energy["ina238"];
+  EXPECT_EQ(board.method, "power");
+  EXPECT_FALSE(board.polled_joules) << "it has one figure alone";
+  EXPECT_NEAR(board.joules, 31.25 * board.window_ns * 1e-9, 1e-6);
+  EXPECT_NEAR(board.idle_watts_before, 31.25, 1e-6);
+}
+
+TEST_F(EnergyOnDevice, HasAReasonWhereNvmlStartsAndRefuses) {
+  setenv("ATTEST_FAKE_NVML", "refuses", 1);
+  std::map<std::string, EnergyRecord> energy = measured();
+  ASSERT_EQ(energy.size(), 1u);
+  EXPECT_EQ(energy["NVML"].refusal, "it answers neither for energy nor for power");
+  EXPECT_EQ(energy["NVML"].method, "");
 }
 
 // A Jetson's GPU has no NVML, or one that refuses what it is asked.

@@ -33,8 +33,6 @@ struct PaceOptions {
   double period_ns = 0;     // from one frame to the next; also the deadline
   double window_ns = 10e9;  // how long frames are released; beside neighbours as long again
   std::vector<NeighbourSpec> neighbours{};  // empty: only alone
-  // Neighbours that are the implementation itself start first, and work for this much longer
-  double same_extra_ns = 3e9;
 };
 
 struct RunOptions {
@@ -90,9 +88,11 @@ class CaseRunner {
 
   /// Names of the fills in the order in which they are judged.
   const std::vector<std::string>& fills() const { return fills_; }
-  /// Seconds spent so far in making inputs, and in goldens and comparisons.
+  /// Seconds spent so far in making inputs, in goldens and comparisons, and in frames and windows
+  /// of energy, whose waits are part of them.
   double inputs_s() const;
   double judging_s() const;
+  double pacing_s() const { return pacing_s_; }
 
  private:
   /// Outputs of a timed run that are judged, and their inputs.
@@ -173,7 +173,7 @@ class CaseRunner {
   std::unique_ptr<RelationChecks> huge_relations_;
   std::unique_ptr<PlanReuse> plan_reuse_;
   std::optional<std::optional<double>> softmax_distance_;  // of the first fill, once it was asked
-  double inputs_s_ = 0, judging_s_ = 0;
+  double inputs_s_ = 0, judging_s_ = 0, pacing_s_ = 0;
 };
 
 }  // namespace attest::core

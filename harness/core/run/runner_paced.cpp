@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <future>
 #include <thread>
 
@@ -9,6 +10,7 @@
 #include "core/run/phase.hpp"
 #include "core/run/runner.hpp"
 #include "core/tensor/random.hpp"
+#include "core/tensor/stopwatch.hpp"
 
 namespace attest::core {
 namespace {
@@ -20,21 +22,26 @@ constexpr auto kIdle = std::chrono::milliseconds(750);
 
 }  // namespace
 
-/// The implementation itself as its own neighbours, each in a process of its own.
+/// The implementation itself as its own neighbours, each in a process of its own. They work until
+/// they are stopped.
 class CaseRunner::SameNeighbours {
  public:
   SameNeighbours(const CaseRunner& runner, const Trial& trial, const PreparedInputs& inputs,
-                 const std::vector<NeighbourSpec>& specs, double window_ns) {
+                 const std::vector<NeighbourSpec>& specs) {
     for (const NeighbourSpec& spec : specs) {
       if (spec.kind != NeighbourKind::kSame) continue;
       name_ = spec.print();
-      for (int i = 0; i < spec.count; ++i)
-        workers_.push_back(start(runner, trial, inputs, window_ns));
+      for (int i = 0; i < spec.count; ++i) workers_.push_back(start(runner, trial, inputs));
     }
   }
+  SameNeighbours(const SameNeighbours&) = delete;
+  SameNeighbours& operator=(const SameNeighbours&) = delete;
+  ~SameNeighbours() { stopped_ = true; }  // the futures wait for their ends
+
   /// Waits for them to end. Empty: there are none. `needed_until_ns`: the end of the last frame, by
   /// the steady clock.
   std::vector<NeighbourRecord> stop(double needed_until_ns) {
+    stopped_ = true;
     if (workers_.empty()) return {};
     NeighbourRecord record{.name = name_, .rate = 0, .unit = "runs/s"};
     for (std::future<PacedResult>& worker : workers_) {
@@ -53,22 +60,23 @@ class CaseRunner::SameNeighbours {
   }
 
  private:
-  static std::future<PacedResult> start(const CaseRunner& runner, const Trial& trial,
-                                        const PreparedInputs& inputs, double window_ns) {
+  std::future<PacedResult> start(const CaseRunner& runner, const Trial& trial,
+                                 const PreparedInputs& inputs) {
     auto plugin = std::make_shared<Plugin>(trial.plugin.path(), trial.plugin.options());
     plugin->implementations();  // it has loaded
-    return std::async(std::launch::async, [&runner, &trial, &inputs, plugin, window_ns] {
+    return std::async(std::launch::async, [this, &runner, &trial, &inputs, plugin] {
       SharedTensors outputs(runner.problem_, ATTEST_WRITE, trial.workspace_bytes),
           differing(runner.problem_, ATTEST_WRITE);
       outputs.poison();
       differing.poison();
       return plugin->pace(trial.implementation, runner.problem_,
                           {.inputs = inputs.shared(), .outputs = outputs, .differing = differing},
-                          {.expected_ns = trial.fills.back().run_ns, .window_ns = window_ns});
+                          {.expected_ns = trial.fills.back().run_ns, .stopped = &stopped_});
     });
   }
 
   std::string name_;
+  std::atomic<bool> stopped_ = false;
   std::vector<std::future<PacedResult>> workers_;
 };
 
@@ -76,12 +84,14 @@ class CaseRunner::SameNeighbours {
 PacedResult CaseRunner::run_paced(Trial& trial, double period_ns, double window_ns,
                                   uint64_t frames) {
   const AuditSet set(*this, trial);
+  std::optional<Stopwatch> watch(std::in_place, pacing_s_);
   PacedResult paced = trial.plugin.pace(trial.implementation, problem_, set.tensors(),
                                         {.expected_ns = trial.fills.back().run_ns,
                                          .period_ns = period_ns,
                                          .window_ns = window_ns,
                                          .frames = frames,
                                          .seed = unpredictable_seed()});
+  watch.reset();
   if (paced.failure) {
     paced.failure->reason += " (while paced)";
     return paced;
@@ -99,17 +109,21 @@ std::optional<PhaseRecord> CaseRunner::pace_phase(Trial& trial, bool contended, 
   const auto frames = uint64_t(std::max(1.0, std::ceil(pace.window_ns / pace.period_ns)));
   const std::vector<NeighbourSpec> specs =
       contended ? pace.neighbours : std::vector<NeighbourSpec>{};
-  SameNeighbours same(*this, trial, inputs(fills_.front()), specs,
-                      pace.window_ns + pace.same_extra_ns);
+  const PreparedInputs& first = inputs(fills_.front());
+  std::optional<Stopwatch> watch(std::in_place, pacing_s_);
+  SameNeighbours same(*this, trial, first, specs);
   Neighbours neighbours(specs);
+  watch.reset();
   // All frames, unless they queue up for as long again.
   const PacedResult paced = run_paced(trial, pace.period_ns, 2 * pace.window_ns, frames);
+  watch.emplace(pacing_s_);
   std::vector<NeighbourRecord> works;
   for (const NeighbourWork& work : neighbours.stop())
     works.push_back({work.name, work.rate, work.unit});
   const double last_end_ns =
       paced.ends_ns.empty() ? 0 : paced.first_ns + paced.clock_held_ns + paced.ends_ns.back();
   for (NeighbourRecord& work : same.stop(last_end_ns)) works.push_back(std::move(work));
+  watch.reset();
   if (paced.failure) {
     outcome = *paced.failure;
     return std::nullopt;
@@ -137,21 +151,29 @@ Outcome CaseRunner::pace(Trial& trial) {
 
 namespace {
 
-// `busy` between two idle moments; null where a sensor has none of the three.
-EnergyRecord energy_record(const EnergyUse& before, const EnergyUse& busy, const EnergyUse& after,
-                           double idle_s, const PacedReply& runs) {
+/// What a sensor says of a time in which the machine idles.
+struct Idle {
+  EnergyUse use;
+  double seconds = 0;
+
+  double watts() const { return *use.joules() / seconds; }
+};
+
+// `busy` between two idle times; it has a refusal where a sensor has not answered in all three.
+EnergyRecord energy_record(const Idle& before, const EnergyUse& busy, const Idle& after,
+                           const PacedReply& runs) {
   EnergyRecord record{.sensor = busy.sensor, .covers = busy.covers, .refusal = busy.refusal};
   record.runs = int64_t(runs.ends_ns.size());
   record.window_ns = runs.ends_ns.back() - runs.starts_ns.front();
-  if (!busy.joules() || !before.joules() || !after.joules()) {
+  if (!busy.joules() || !before.use.joules() || !after.use.joules()) {
     if (record.refusal.empty()) record.refusal = "it was not read while the machine was idle";
     return record;
   }
   record.method = busy.counted_joules ? "counter" : "power";
   record.joules = *busy.joules();
   record.run_joules = record.joules / double(record.runs);
-  record.idle_watts_before = *before.joules() / idle_s;
-  record.idle_watts_after = *after.joules() / idle_s;
+  record.idle_watts_before = before.watts();
+  record.idle_watts_after = after.watts();
   const double idle_watts = (record.idle_watts_before + record.idle_watts_after) / 2;
   record.net_run_joules =
       (record.joules - idle_watts * record.window_ns * 1e-9) / double(record.runs);
@@ -164,13 +186,17 @@ EnergyRecord energy_record(const EnergyUse& before, const EnergyUse& busy, const
 // Idle, runs that follow one another, idle: all by each sensor of the machine.
 Outcome CaseRunner::measure_energy(Trial& trial) {
   EnergyMeter meter(find_energy_sensors());
+  const auto idle = [this] {
+    const Stopwatch watch(pacing_s_);
+    std::this_thread::sleep_for(kIdle);
+  };
   const auto before = Clock::now();
-  std::this_thread::sleep_for(kIdle);
+  idle();
   const auto idle_end = Clock::now();
   const PacedResult runs = run_paced(trial, 0, kEnergyWindow_ns, 0);
   if (runs.failure) return *runs.failure;
   const auto after = Clock::now();
-  std::this_thread::sleep_for(kIdle);
+  idle();
   const auto end = Clock::now();
 
   const auto moment = [&](double ns) {
@@ -181,10 +207,12 @@ Outcome CaseRunner::measure_energy(Trial& trial) {
                                busy = meter.between(moment(runs.starts_ns.front()),
                                                     moment(runs.ends_ns.back())),
                                idle_after = meter.between(after, end);
-  const double idle_s = std::chrono::duration<double>(kIdle).count();
+  // A sleep takes longer than it was asked to.
+  const std::chrono::duration<double> before_s = idle_end - before, after_s = end - after;
   std::vector<EnergyRecord>& records = trial.record.energy.emplace();
   for (size_t i = 0; i < busy.size(); ++i)
-    records.push_back(energy_record(idle_before[i], busy[i], idle_after[i], idle_s, runs));
+    records.push_back(energy_record({idle_before[i], before_s.count()}, busy[i],
+                                    {idle_after[i], after_s.count()}, runs));
   return {};
 }
 

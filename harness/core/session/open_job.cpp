@@ -38,6 +38,7 @@ class OpenCase : public OpenJob {
   }
   double inputs_s() const override { return runner_->inputs_s(); }
   double judging_s() const override { return runner_->judging_s(); }
+  double pacing_s() const override { return runner_->pacing_s(); }
 
  private:
   OpenCase(const Job& job, const RunOptions& options) : options_(options_of(job, options)) {}
@@ -96,6 +97,7 @@ class OpenVector : public OpenJob {
   }
   double inputs_s() const override { return runner_ ? runner_->inputs_s() : 0; }
   double judging_s() const override { return runner_ ? runner_->judging_s() : 0; }
+  double pacing_s() const override { return runner_ ? runner_->pacing_s() : 0; }
 
  private:
   // A vector that its description fits badly is more frequent than one that is wrong.

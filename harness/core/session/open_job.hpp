@@ -23,9 +23,10 @@ class OpenJob {
   virtual bool has_problem() const { return true; }
   /// Judges and times one implementation. Throws Error if the inputs cannot be made.
   virtual Record run(const Registry::Entry& entry) = 0;
-  /// Seconds spent in making inputs, and in goldens and comparisons.
+  /// Seconds spent in making inputs, in goldens and comparisons, in frames and windows of energy.
   virtual double inputs_s() const = 0;
   virtual double judging_s() const = 0;
+  virtual double pacing_s() const = 0;
 };
 
 /// Loads the tokens of a case, or reads a vector. `options` and `rates` must outlive the result.

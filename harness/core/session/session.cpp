@@ -79,6 +79,11 @@ void Shares::add(const Shares& other) {
   implementations_s += other.implementations_s;
   judging_s += other.judging_s;
   inputs_s += other.inputs_s;
+  pacing_s += other.pacing_s;
+}
+
+double Shares::harness_s() const {
+  return std::max(0.0, total_s - implementations_s - judging_s - inputs_s - pacing_s);
 }
 
 Session::Session(Plan plan, const Implementations& implementations, const RunOptions& options,
@@ -250,6 +255,7 @@ void Session::run_vector(const Job& job, Sink& sink) {
 void Session::note_shares(const OpenJob& open) {
   shares_.inputs_s += open.inputs_s();
   shares_.judging_s += open.judging_s();
+  shares_.pacing_s += open.pacing_s();
 }
 
 void Session::read_users_files() {

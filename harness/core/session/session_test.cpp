@@ -147,6 +147,27 @@ TEST_F(RunSessions, EveryJobOfThePlanIsRunInOrder) {
   EXPECT_TRUE(session.never_judged().contains("naive"));
 }
 
+// Four tenths of a second of frames, alone and beside others, and three seconds for energy.
+TEST_F(RunSessions, FramesAndWindowsOfEnergyAreNoTimeOfTheHarness) {
+  RunOptions options = options_;
+  options.relations = RelationChoice::kNone;
+  options.energy = true;
+  options.pace = PaceOptions{
+      .period_ns = 20e6, .window_ns = 0.2e9, .neighbours = {parse_neighbours("compute:1")}};
+  Session session(plan({.cases = {"a"}, .dtypes = {"f32"}}), implementations_, options);
+  Notes notes;
+  session.run(notes);
+  ASSERT_TRUE(session.records().at(0).paced) << session.records().at(0).outcome.reason;
+  const Shares& shares = session.shares();
+  EXPECT_GT(shares.pacing_s, 0.38 + 3);
+  EXPECT_LT(shares.pacing_s, shares.total_s);
+  EXPECT_LT(shares.harness_s(), 2) << "on a busy machine";
+  Shares twice = shares;
+  twice.add(shares);
+  EXPECT_EQ(twice.pacing_s, 2 * shares.pacing_s);
+  EXPECT_EQ(twice.harness_s(), 2 * shares.harness_s());
+}
+
 TEST_F(RunSessions, EndsWhereTheSinkWantsNoMore) {
   Session session(plan(), implementations_, options_);
   Notes notes;

@@ -238,7 +238,7 @@ Reply::Result Executor::perform(Call& call, const PacedRequest& request,
   status_.slot_count = status_.returned = 0;
   Audited audited(*this, call, request, descriptors);
   PacedRuns paced(*audited.tensors, audited.audited(), request, audited.device(),
-                  flush_file(request, descriptors));
+                  flush_file(request, descriptors), status_);
   return measure(call, audited, paced, [&](void* plan) { return paced.measure(call.table, plan); });
 }
 

@@ -50,7 +50,8 @@ constexpr Description describe(Cheat cheat) {
               "keeps its results by all inputs; aborts where that answers most runs"};
     case Cheat::kSlow: return {"cheat_slow", "takes 1.1 s for a first run and nothing for others"};
     case Cheat::kHiccup: return {"cheat_hiccup", "does the work, and sleeps 0.2 s in its 6th run"};
-    case Cheat::kMortal: return {"cheat_mortal", "does the work, and aborts in its 200th run"};
+    case Cheat::kMortal:
+      return {"cheat_mortal", "does the work, and aborts in the 25th run of a plan"};
   }
   return {"", ""};
 }
@@ -138,7 +139,7 @@ class Cheater {
         if (runs_ == 6) std::this_thread::sleep_for(std::chrono::milliseconds(200));
         return compute(data);
       case Cheat::kMortal:
-        if (runs_ == 200) std::abort();
+        if (runs_ == 25) std::abort();
         return compute(data);
     }
   }

@@ -2,7 +2,10 @@
 // by 5 J at each reading.
 //
 // ATTEST_FAKE_NVML says how it differs: "hot": clocks are held down; "poor": it knows clocks alone;
-// "refuses": it starts and then answers nothing, as that of a Jetson.
+// "refuses": it starts and then answers nothing, as that of a Jetson; "warms": the device draws
+// 100 W, and 100 W more each second, which its counter counts; the power that it shows is less by
+// 1.6 times, as on some cards.
+#include <chrono>
 #include <cstdlib>
 #include <string>
 
@@ -18,6 +21,13 @@ bool wants(const char* word) {
 }
 
 bool knows_no_more_than_clocks() { return wants("poor") || wants("refuses"); }
+
+// Since the first question.
+double seconds() {
+  using Clock = std::chrono::steady_clock;
+  static const Clock::time_point start = Clock::now();
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 template <class Number>
 int tell(Number* where, Number value) {
@@ -42,8 +52,15 @@ FAKE int nvmlDeviceGetClockInfo(void*, int type, unsigned* mhz) {
 FAKE int nvmlDeviceGetTemperature(void*, int sensor, unsigned* celsius) {
   return sensor == 0 ? tell(celsius, 41u) : kInvalid;
 }
-FAKE int nvmlDeviceGetPowerUsage(void*, unsigned* milliwatts) { return tell(milliwatts, 120500u); }
+FAKE int nvmlDeviceGetPowerUsage(void*, unsigned* milliwatts) {
+  if (wants("warms")) return tell(milliwatts, unsigned(1e3 * (100 + 100 * seconds()) / 1.6));
+  return tell(milliwatts, 120500u);
+}
 FAKE int nvmlDeviceGetTotalEnergyConsumption(void*, unsigned long long* millijoules) {
+  if (wants("warms")) {
+    const double s = seconds();
+    return tell(millijoules, static_cast<unsigned long long>(1e3 * (100 * s + 50 * s * s)));
+  }
   static unsigned long long total = 1000;
   return tell(millijoules, total += 5000);
 }

@@ -82,8 +82,8 @@ struct PacedRequest {
   std::vector<Slot> differing;     // as in TimeRequest
   std::optional<RunSlots> second;  // likewise
   double period_ns = 0;            // from one arrival to the next; 0: right after the other
-  double window_ns = 0;            // no run begins later; 0: only `frames` ends it
-  uint64_t frames = 0;             // at most; 0: only the window ends it
+  double window_ns = 0;            // no run begins later; 0: it has no end
+  uint64_t frames = 0;             // at most; 0: any number. StatusPage::stop ends them too
   uint64_t seed = 0;               // of what is audited when
   bool has_flush_file = false;
 };

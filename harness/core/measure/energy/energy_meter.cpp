@@ -1,5 +1,7 @@
 #include "core/measure/energy/energy_meter.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
@@ -8,6 +10,9 @@
 
 namespace attest::core {
 namespace {
+
+// Of the readings of a power sensor, the share that may be missing between others.
+constexpr double kMostRefused = 0.1;
 
 // The value at a moment between the first and the last point.
 double value_at(const std::vector<EnergyPoint>& points, double at_s) {
@@ -60,7 +65,18 @@ std::optional<double> integrated_joules(const std::vector<EnergyPoint>& points, 
 struct EnergyMeter::Polling {
   struct Trace {
     std::vector<EnergyPoint> joules, watts;
+    std::vector<double> refused_at_s;
     std::string refusal;  // the last one
+
+    // Why the power between two moments is not known though it is before and after: a sensor whose
+    // rail is off refuses. "": it is known.
+    std::string gaps(double begin_s, double end_s) const {
+      const auto is_inside = [&](double at_s) { return at_s > begin_s && at_s < end_s; };
+      const auto refused = std::ranges::count_if(refused_at_s, is_inside),
+                 answered = std::ranges::count_if(watts, is_inside, &EnergyPoint::at_s);
+      if (watts.empty() || double(refused) <= kMostRefused * double(refused + answered)) return {};
+      return fmt::format("it refused {} of {} readings: {}", refused, refused + answered, refusal);
+    }
   };
   std::vector<EnergySensor> sensors;
   std::vector<Trace> traces;  // of each sensor
@@ -77,7 +93,9 @@ struct EnergyMeter::Polling {
       const double at_s = (before_s + in_seconds_of(Clock::now())) / 2;
       if (reading.joules) traces[i].joules.push_back({at_s, *reading.joules});
       if (reading.watts) traces[i].watts.push_back({at_s, *reading.watts});
-      if (!reading.refusal.empty()) traces[i].refusal = std::move(reading.refusal);
+      if (reading.refusal.empty()) continue;
+      traces[i].refused_at_s.push_back(at_s);
+      traces[i].refusal = std::move(reading.refusal);
     }
   }
 
@@ -120,10 +138,13 @@ std::vector<EnergyUse> EnergyMeter::between(Clock::time_point begin, Clock::time
         .counted_joules = counted_joules(trace.joules, begin_s, end_s, sensor.wraps_joules),
         .polled_joules = integrated_joules(trace.watts, begin_s, end_s),
         .refusal = {}};
+    const std::string gaps = trace.gaps(begin_s, end_s);
+    if (!gaps.empty()) use.polled_joules.reset();
     if (!use.joules())
-      use.refusal = !trace.refusal.empty() ? trace.refusal
-                    : trace.joules.empty() ? "it was not read often enough"
-                                           : "its counter went back";
+      use.refusal = !gaps.empty()            ? gaps
+                    : !trace.refusal.empty() ? trace.refusal
+                    : trace.joules.empty()   ? "it was not read often enough"
+                                             : "its counter went back";
     uses.push_back(std::move(use));
   }
   return uses;

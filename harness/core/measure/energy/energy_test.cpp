@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <thread>
@@ -17,6 +18,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 
 std::vector<std::string> names_of(const std::vector<EnergySensor>& sensors) {
   std::vector<std::string> names;
@@ -169,6 +171,61 @@ TEST(EnergyMeter, MeasuresBothWays) {
   EXPECT_NEAR(*uses[0].polled_joules, 80 * seconds, 1e-6);
   EXPECT_EQ(uses[0].joules(), uses[0].counted_joules);
   EXPECT_EQ(uses[0].refusal, "");
+}
+
+// Twice in the time that is measured.
+TEST(EnergyMeter, CountsOnWhereACounterWraps) {
+  EnergySensor wrapping = steady(50, 0);
+  wrapping.wraps_joules = 6;
+  wrapping.read = [count = wrapping.read] {
+    return EnergyReading{std::fmod(*count().joules, 6), {}, {}};
+  };
+  EnergyMeter meter({wrapping}, 0.002);
+  const auto begin = Clock::now();
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  const auto end = Clock::now();
+  const double seconds = std::chrono::duration<double>(end - begin).count();
+  EXPECT_NEAR(meter.between(begin, end)[0].counted_joules.value_or(0), 50 * seconds,
+              0.25 * 50 * seconds);
+}
+
+// A rail that is off answers EAGAIN. What it drew between two answers is not the line from the one
+// to the other.
+TEST(EnergyMeter, PowerThatWasRefusedIsNotInterpolated) {
+  std::atomic<bool> off = false;
+  EnergyMeter meter({{.name = "rail",
+                      .covers = "a test",
+                      .wraps_joules = 0,
+                      .read = [&]() -> EnergyReading {
+                        if (off) return {{}, {}, "curr1_input: EAGAIN"};
+                        return {{}, 5.0, {}};
+                      }}},
+                    0.002);
+  const auto begin = Clock::now();
+  off = true;
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  off = false;
+  const EnergyUse use = meter.between(begin, Clock::now())[0];
+  EXPECT_FALSE(use.joules());
+  EXPECT_THAT(use.refusal,
+              MatchesRegex("it refused [0-9]+ of [0-9]+ readings: curr1_input: EAGAIN"));
+}
+
+TEST(EnergyMeter, OneRefusalAmongManyReadingsIsBridged) {
+  std::atomic<int> readings = 0;
+  EnergyMeter meter({{.name = "rail",
+                      .covers = "a test",
+                      .wraps_joules = 0,
+                      .read = [&]() -> EnergyReading {
+                        if (readings++ == 5) return {{}, {}, "EAGAIN"};
+                        return {{}, 5.0, {}};
+                      }}},
+                    0.002);
+  const auto begin = Clock::now();
+  while (readings < 30) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const auto end = Clock::now();
+  EXPECT_NEAR(meter.between(begin, end)[0].joules().value_or(0),
+              5 * std::chrono::duration<double>(end - begin).count(), 1e-6);
 }
 
 TEST(EnergyMeter, ARefusalIsAReasonAndNeverZero) {

@@ -186,6 +186,7 @@ struct Plugin::Waiting {
   double all_s;           // whatever happens
   double look_s = 0.01;   // between looks at the worker, which cost it some of its CPU
   uint64_t tensor_bytes;  // that it maps beside its own memory
+  const std::atomic<bool>* stopped = nullptr;  // of PacedTask
 };
 
 // The most that the worker may have resident.
@@ -227,6 +228,7 @@ std::optional<Outcome> Plugin::await(Reply& reply, const Problem& problem, const
       pulse = now;
       deadline = std::min(last, in_seconds(waiting.call_s));
     }
+    if (waiting.stopped && *waiting.stopped) worker_->ask_to_stop(true);
     if (std::optional<Outcome> failure = look(most_bytes, waiting, deadline)) return failure;
   }
   std::vector<std::byte> message;
@@ -249,6 +251,7 @@ std::optional<Outcome> Plugin::exchange(Request request, std::span<const int> de
                                         const Waiting& waiting) {
   request.sequence = ++sequence_;
   last_table_ = request.table;
+  worker_->ask_to_stop(false);
   // A worker that is gone shows in the answer.
   worker_->channel().send(pack_message(request), descriptors);
   if (std::optional<Outcome> failure = await(reply, problem, waiting)) return failure;
@@ -465,9 +468,14 @@ PacedResult Plugin::pace(const Implementation& implementation, const Problem& pr
                       .window_ns = task.window_ns,
                       .frames = task.frames,
                       .seed = task.seed};
+  constexpr double kNoEnd_ns = 1e15;  // eleven days
   const double runs_ns =
-      task.window_ns + double(task.frames) * std::max(task.period_ns, task.expected_ns);
-  return call<PacedReply>(implementation, {&problem}, waiting_for_many(tensors, runs_ns),
+      task.stopped
+          ? kNoEnd_ns
+          : task.window_ns + double(task.frames) * std::max(task.period_ns, task.expected_ns);
+  Waiting patience = waiting_for_many(tensors, runs_ns);
+  patience.stopped = task.stopped;
+  return call<PacedReply>(implementation, {&problem}, patience,
                           with_slots(std::move(wanted), tensors), descriptors_of(tensors));
 }
 

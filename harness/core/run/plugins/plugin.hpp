@@ -1,5 +1,6 @@
 // The harness's side of a plugin: a worker process that loads it, started again when it dies.
 #pragma once
+#include <atomic>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -64,6 +65,7 @@ struct PacedTask {
   double expected_ns = 0;  // of one run, as measured
   double period_ns = 0, window_ns = 0;
   uint64_t frames = 0, seed = 0;
+  const std::atomic<bool>* stopped = nullptr;  // if not null: runs end soon after it turned true
 };
 
 class Plugin {

@@ -47,6 +47,7 @@ class VectorRunner {
   /// Seconds that run() spent in making inputs, and in goldens and comparisons.
   double inputs_s() const { return runner_ ? runner_->inputs_s() : 0; }
   double judging_s() const { return runner_ ? runner_->judging_s() : 0; }
+  double pacing_s() const { return runner_ ? runner_->pacing_s() : 0; }
 
  private:
   void judge_outputs(Record& record) const;

@@ -25,11 +25,13 @@ double nanoseconds_between(Clock::time_point from, Clock::time_point to) {
 }  // namespace
 
 PacedRuns::PacedRuns(TimedTensors& tensors, const AuditedOutputs& outputs,
-                     const PacedRequest& request, TimedDevice* device, FlushFile flush_file)
+                     const PacedRequest& request, TimedDevice* device, FlushFile flush_file,
+                     const StatusPage& page)
     : tensors_(tensors),
       outputs_(outputs),
       request_(request),
       device_(device),
+      page_(page),
       dice_(request.seed) {
   tensors_.choose_flips(dice_);
   if (request_.period_ns > 0) flusher_.emplace(0, flush_file);
@@ -37,7 +39,7 @@ PacedRuns::PacedRuns(TimedTensors& tensors, const AuditedOutputs& outputs,
 
 bool PacedRuns::goes_on(size_t frames, Clock::time_point last_end) const {
   if (status_ != ATTEST_OK || (device_ && !device_->fault().empty())) return false;
-  if (request_.frames > 0 && frames >= request_.frames) return false;
+  if (page_.stop != 0 || (request_.frames > 0 && frames >= request_.frames)) return false;
   return request_.window_ns <= 0 || nanoseconds_between(first_, last_end) < request_.window_ns;
 }
 

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "core/isolation/messages/messages.hpp"
+#include "core/isolation/status_page.hpp"
 #include "core/measure/machine/caches.hpp"
 #include "core/tensor/stopwatch.hpp"
 #include "core/worker/timing/timed.hpp"
@@ -20,9 +21,9 @@ class PacedRuns {
  public:
   /// All must outlive this. `device`: where the implementation's tensors are; null: the host.
   PacedRuns(TimedTensors& tensors, const AuditedOutputs& outputs, const PacedRequest& request,
-            TimedDevice* device, FlushFile flush_file);
+            TimedDevice* device, FlushFile flush_file, const StatusPage& page);
 
-  /// Runs the plan until all frames are done or the window is over.
+  /// Runs the plan until all frames are done, the window is over, or the page asks to stop.
   PacedReply measure(const attest_impl& table, void* plan);
   /// ATTEST_OK, or the status of the first run that failed. No run follows a failed one.
   attest_status status() const { return status_; }
@@ -44,6 +45,7 @@ class PacedRuns {
   AuditedOutputs outputs_;
   const PacedRequest& request_;
   TimedDevice* device_;
+  const StatusPage& page_;
   Dice dice_;
   std::optional<CacheFlusher> flusher_;
   double flush_ns_ = 0;      // duration of the longest flush so far
