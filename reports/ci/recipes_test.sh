@@ -30,6 +30,7 @@ cat >attest-small <<SH
 #!/usr/bin/env bash
 case \$1 in
   run) shift; exec attest run $work/small.json --budget 5ms "\${@/--strict/--relations=auto}" ;;
+  ab) shift; exec attest ab $work/small.json --budget 5ms --rounds 1 "\$@" ;;
   *) exec attest "\$@" ;;
 esac
 SH
@@ -98,7 +99,7 @@ run_job() {  # run_job RECIPE JOB BRANCH: the exit code in $status, what it said
   git -C "$clone" checkout -q "$3"
   status=0
   (cd "$clone" && env ARCHIVE="$work/attest.tar.gz" ATTEST_ARCHIVE="$work/attest.tar.gz" \
-    RUNNER_TEMP="$clone/temporary" BASELINES="$clone" ATTEST="$work/attest-small" ROUNDS=1 \
+    RUNNER_TEMP="$clone/temporary" BASELINES="$clone" ATTEST="$work/attest-small" \
     BASELINE="${BASELINE:-}" GITHUB_BASE_REF=main CHANGE_TARGET=main BRANCH_NAME="$3" \
     CI_COMMIT_BRANCH="$3" CI_DEFAULT_BRANCH=main \
     CI_MERGE_REQUEST_DIFF_BASE_SHA="$(git -C "$clone" rev-parse origin/main)" \
@@ -121,6 +122,7 @@ for recipe in github.yml gitlab.yml Jenkinsfile; do
   grep -q '<failure' clone/attest-report/report.xml || die "$recipe: no failure in report.xml"
   run_job "$recipe" compare harmless
   expect 0 "$recipe: compare a change that does not show"
+  [[ -s clone/comparison/comparison.json ]] || die "$recipe: no comparison.json"
   run_job "$recipe" compare broken
   expect 1 "$recipe: compare a change that breaks the kernel"
 done

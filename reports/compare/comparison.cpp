@@ -42,13 +42,9 @@ VerdictChange verdict_change(Verdict before, Verdict after) {
   return after == Verdict::kUnsupported ? VerdictChange::kRegressed : VerdictChange::kSkipped;
 }
 
-/// Whether a sample is no time: a clock that stood still or went back, or a file that was edited.
 bool has_bad_times(const Records& records) {
-  return std::ranges::any_of(records, [](const Record* record) {
-    return record->time && std::ranges::any_of(record->time->samples_ns, [](double ns) {
-             return !(ns > 0 && std::isfinite(ns));
-           });
-  });
+  return std::ranges::any_of(records,
+                             [](const Record* record) { return bad_sample(*record).has_value(); });
 }
 
 double middle(const std::vector<core::Launch>& launches) {

@@ -1,6 +1,7 @@
 #include "reports/compare/launches.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <set>
@@ -70,6 +71,31 @@ core::Launch Run::launch(const Key& key, const std::string& relative_to) const {
   peer.impl = relative_to;
   const core::Launch other = relative_to == kRooflinePeer ? least(find(key)) : clocked(find(peer));
   return other.median > 0 ? own.relative_to(other) : core::Launch();
+}
+
+std::vector<Results> launches_in(Results file) {
+  std::vector<Record> records = std::move(file.records);
+  file.records.clear();
+  std::vector<Results> launches;
+  for (Record& record : records) {
+    const std::string began = record.launch.value_or(file.header.started);
+    auto at = std::ranges::find(launches, began,
+                                [](const Results& launch) { return launch.header.started; });
+    if (at == launches.end()) {
+      at = launches.insert(at, file);
+      at->header.started = began;
+    }
+    at->records.push_back(std::move(record));
+  }
+  if (launches.empty()) launches.push_back(std::move(file));
+  return launches;
+}
+
+std::optional<double> bad_sample(const Record& record) {
+  if (!record.time) return std::nullopt;
+  for (const double ns : record.time->samples_ns)
+    if (!(ns > 0 && std::isfinite(ns))) return ns;
+  return std::nullopt;
 }
 
 Side by_start(const std::vector<Results>& files) {

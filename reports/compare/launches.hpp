@@ -1,6 +1,7 @@
 // The launches of one side of a comparison: their records, machine and build.
 #pragma once
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,13 @@ struct Run {
   core::Launch launch(const Key& key, const std::string& relative_to = {}) const;
 };
 using Side = std::vector<Run>;
+
+/// The launches of a results file, each with the header of the file and the moment at which it
+/// began: one, unless the file is a baseline of several.
+std::vector<core::Results> launches_in(core::Results file);
+/// A sample of the record's time that is no time: zero, negative, not finite. A clock stood still
+/// or went back, or the file was edited.
+std::optional<double> bad_sample(const core::Record& record);
 
 /// The launches, sorted by the time at which they started.
 Side by_start(const std::vector<core::Results>& files);

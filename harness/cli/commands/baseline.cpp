@@ -31,12 +31,18 @@ std::optional<core::Results> old_baseline(const BaselineArguments& arguments) {
       throw core::Error(fmt::format("{}: is the baseline itself; name results", path));
   }
   if (arguments.replace || !std::filesystem::exists(arguments.baseline)) return std::nullopt;
-  return read_launches({arguments.baseline}).front();
+  return read_one(arguments.baseline);
+}
+
+std::vector<core::Results> read_files(const std::vector<std::string>& paths) {
+  std::vector<core::Results> all;
+  for (const std::string& path : paths) all.push_back(read_one(path));
+  return all;
 }
 
 int run(const BaselineArguments& arguments) {
   const std::optional<core::Results> old = old_baseline(arguments);
-  const std::vector<core::Results> fresh = read_launches(arguments.results);
+  const std::vector<core::Results> fresh = read_files(arguments.results);
   require_one_baseline(old, fresh);
   const std::vector<std::string> bad = bad_records(fresh);
   if (!bad.empty() && !arguments.allow_failing) {
@@ -50,8 +56,9 @@ int run(const BaselineArguments& arguments) {
   updated.header.command = arguments.command;
   write_baseline(arguments.baseline, updated);
   const auto& facts = updated.header.environment.at("baseline");
-  fmt::print("{}: {} records from {}\n", arguments.baseline, updated.records.size(),
-             facts.at("from"));
+  const std::string& launches = facts.at("launches");
+  fmt::print("{}: {} records of {} launch{} from {}\n", arguments.baseline, updated.records.size(),
+             launches, launches == "1" ? "" : "es", facts.at("from"));
   if (facts.contains("kept")) fmt::print("kept: {}\n", facts.at("kept"));
   return kOk;
 }
@@ -70,8 +77,10 @@ Command add_baseline(CLI::App& program) {
       ->required()
       ->type_name("FILE");
   command
-      ->add_option("results", arguments->results,
-                   "results that become the baseline of their cases; other cases stay")
+      ->add_option(
+          "results", arguments->results,
+          "results that become the baseline of their cases; other cases stay. Each file is "
+          "one launch")
       ->required()
       ->type_name("FILE");
   command->add_flag("--allow-failing", arguments->allow_failing,
@@ -80,9 +89,12 @@ Command add_baseline(CLI::App& program) {
                     "begin a new baseline, for example on another machine");
   command->footer(
       "Example: attest baseline update base.jsonl results.jsonl\n"
+      "Results of several launches of one build are kept apart: gate and compare then know how "
+      "much "
+      "launches differ.\n"
       "The header of the baseline says when it was updated, from which files and commits.\n"
       "Exit codes: 0 written; 1 a result is bad; 4 the file cannot be written; 64 usage, not a "
-      "results file, or results of another machine.");
+      "results file, results of another machine, or a time that is zero or negative.");
   return [arguments, command] {
     arguments->command = command_line(*command);
     return run(*arguments);

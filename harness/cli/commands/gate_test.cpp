@@ -1,4 +1,5 @@
 // attest gate as a build server meets it: results with one thing planted, and the exit codes.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -191,8 +192,9 @@ TEST_F(Baseline, SaysWhereItComesFrom) {
   });
   const Outcome outcome = update("fresh.jsonl run.jsonl");
   EXPECT_EQ(outcome.code, 0) << outcome.text;
-  EXPECT_EQ(outcome.text,
-            "fresh.jsonl: 2 records from run.jsonl (2026-01-02T03:04:05Z, commit 1a2b3c4)\n");
+  EXPECT_EQ(
+      outcome.text,
+      "fresh.jsonl: 2 records of 1 launch from run.jsonl (2026-01-02T03:04:05Z, commit 1a2b3c4)\n");
   const json header = lines("fresh.jsonl").front();
   EXPECT_EQ(header["command"], "attest baseline update fresh.jsonl run.jsonl");
   EXPECT_EQ(header["environment"]["baseline"]["from"],
@@ -221,6 +223,66 @@ TEST_F(Baseline, KeepsTheCasesThatResultsLack) {
   EXPECT_EQ(now[2]["time"]["samples_ns"][0], 5e5);
   EXPECT_EQ(now[3]["results"], 2);
   EXPECT_FALSE(now[0]["environment"]["build"].contains("commit")) << "they are of two commits";
+}
+
+// Launches of one build differ by 2 %. A change of 10 % is shown by eight of them, not by one.
+TEST_F(Baseline, KeepsLaunchesApart) {
+  std::string before, after;
+  for (int launch = 0; launch < 8; ++launch)
+    for (const auto& [side, more] : {std::pair("was", 0.0), std::pair("is", 1e5)}) {
+      const std::string name = side + std::to_string(launch) + ".jsonl";
+      rewrite_records("base.jsonl", name, [&](json& line) {
+        line["time"]["samples_ns"] = std::vector<double>(20, 1e6 + more + 2e4 * (launch % 2));
+        if (more > 0) line["plugin_hash"] = "1111111111111111";
+      });
+      rewrite_header(name, name, [&](json& header) {
+        header["started"] = fmt::format("2026-01-0{}T03:04:05Z", launch + 1);
+      });
+      (more > 0 ? after : before) += name + " ";
+    }
+  const Outcome outcome = update("many.jsonl " + before);
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("many.jsonl: 16 records of 8 launches from was0.jsonl"));
+  EXPECT_EQ(lines("many.jsonl").front()["environment"]["baseline"]["launches"], "8");
+  const Outcome shown = gate(after + "--baseline many.jsonl");
+  EXPECT_EQ(shown.code, 2) << shown.text;
+  EXPECT_EQ(gate(after + "--baseline " + before).code, 2) << "as by their files";
+  ASSERT_EQ(update("one.jsonl was0.jsonl").code, 0);
+  const Outcome weak = attest("compare one.jsonl is0.jsonl");
+  EXPECT_EQ(weak.code, 0) << "without a floor one launch shows nothing\n" << weak.text;
+  EXPECT_EQ(attest("compare many.jsonl --after " + after).code, 2);
+
+  // One case is measured again, in two launches; the other keeps its eight.
+  const auto part = [&](const std::string& name, const std::string& started) {
+    std::vector<json> all = lines("base.jsonl");
+    all.erase(all.begin() + 1);
+    all.front()["started"] = started;
+    write_lines(name, all);
+  };
+  part("p.jsonl", "2026-02-01T03:04:05Z");
+  part("q.jsonl", "2026-02-02T03:04:05Z");
+  const Outcome again = update("many.jsonl p.jsonl q.jsonl");
+  EXPECT_EQ(again.code, 0) << again.text;
+  EXPECT_THAT(again.text, AllOf(HasSubstr("many.jsonl: 10 records of 2 launches from p.jsonl"),
+                                HasSubstr("kept: 8 records of 20")));
+  EXPECT_EQ(lines("many.jsonl")[8]["launch"], "2026-01-08T03:04:05Z");
+  // A baseline of several launches may itself be the results of another.
+  EXPECT_EQ(update("copy.jsonl many.jsonl").code, 0);
+  EXPECT_EQ(lines("copy.jsonl")[8]["launch"], "2026-01-08T03:04:05Z");
+}
+
+TEST_F(Baseline, TakesNoTimeThatIsNone) {
+  for (const json& bad : {json(0.0), json(-5.0), json("nan"), json("inf")}) {
+    change([&](json& line) { line["time"]["samples_ns"][3] = bad; });
+    for (const char* option : {"", " --allow-failing"}) {
+      const Outcome refused = update(std::string("x.jsonl new.jsonl") + option);
+      EXPECT_EQ(refused.code, 64) << bad << refused.text;
+      EXPECT_THAT(refused.text, AllOf(HasSubstr("attest: new.jsonl: smoke/softmax/"),
+                                      HasSubstr(" f32 naive: a sample of its time is "),
+                                      HasSubstr("ns, which is no time; run it again")));
+    }
+  }
+  EXPECT_FALSE(fs::exists(folder_ / "x.jsonl"));
 }
 
 TEST_F(Baseline, TakesNothingBadUnlessAsked) {
@@ -259,7 +321,8 @@ TEST_F(Baseline, SaysInOneLineWhatIsWrong) {
   rewrite_header("base.jsonl", "again.jsonl", [](json&) {});
   const std::tuple<std::string, int, std::string> cases[] = {
       {"x.jsonl cut.jsonl", 64, "attest: cut.jsonl: its run was cut short; finish it"},
-      {"x.jsonl base.jsonl again.jsonl", 64, "attest: base.jsonl and again.jsonl both have smoke/"},
+      {"x.jsonl base.jsonl again.jsonl", 64,
+       "attest: base.jsonl and again.jsonl are of one launch ("},
       {"base.jsonl base.jsonl", 64, "attest: base.jsonl: is the baseline itself"},
       {"/nowhere/x.jsonl base.jsonl", 4, "attest: /nowhere/x.jsonl: cannot be written"},
   };

@@ -12,6 +12,7 @@
 #include "cli/options/command_line.hpp"
 #include "core/record/case_key.hpp"
 #include "core/tensor/error.hpp"
+#include "reports/compare/launches.hpp"
 #include "reports/words/machine.hpp"
 
 namespace attest::cli {
@@ -45,17 +46,36 @@ void require_same_origin(const Results& a, const Results& b, const char* remedy)
              fmt::format("{}", fmt::join(machines, " and ")));
 }
 
-void require_each_case_once(const std::vector<Results>& fresh) {
-  std::map<core::CaseKey, const Results*> seen;
+/// When the launch began that made the record.
+const std::string& launch_of(const Results& file, const Record& record) {
+  return record.launch ? *record.launch : file.header.started;
+}
+
+/// A copy of a file is no further launch.
+void require_other_launches(const std::vector<Results>& fresh) {
+  std::map<std::pair<core::CaseKey, std::string>, const Results*> seen;
   for (const Results& file : fresh)
     for (const Record& record : file.records) {
-      const auto [at, is_new] = seen.emplace(question_of(record), &file);
+      const std::string& launch = launch_of(file, record);
+      const auto [at, is_new] = seen.emplace(std::pair(question_of(record), launch), &file);
       if (!is_new && at->second != &file)
         throw core::Error(
-            fmt::format("{} and {} both have {}; a baseline has it once: leave out "
-                        "one of the files",
-                        at->second->path, file.path, question_of(record).name()));
+            fmt::format("{} and {} are of one launch ({}), and both have {}; a baseline has each "
+                        "launch once: leave out one of the files",
+                        at->second->path, file.path, launch, question_of(record).name()));
     }
+}
+
+/// What compares with a time that is zero or negative cannot be judged.
+void require_times(const Results& file) {
+  for (const Record& record : file.records) {
+    if (!record.time) continue;
+    if (const std::optional<double> bad = reports::bad_sample(record))
+      throw core::Error(fmt::format(
+          "{}: {}: a sample of its time is {:g} ns, which is no time; run it again, and give the "
+          "new results",
+          file.path, question_of(record).name(), *bad));
+  }
 }
 
 /// "results.jsonl (2026-11-25T10:00:00Z, commit 1a2b3c4)".
@@ -89,8 +109,9 @@ void require_one_baseline(const std::optional<Results>& old, const std::vector<R
           fmt::format("{}: its run was cut short; finish it with attest run --resume", file.path));
     require_same_origin(fresh.front(), file, "give results of one machine and build");
     if (old) require_same_origin(*old, file, "--replace begins a new baseline");
+    require_times(file);
   }
-  require_each_case_once(fresh);
+  require_other_launches(fresh);
 }
 
 std::vector<std::string> bad_records(const std::vector<Results>& results) {
@@ -107,6 +128,7 @@ Results updated_baseline(const std::optional<Results>& old, const std::vector<Re
                          const std::string& now) {
   Results baseline = fresh.front();
   std::set<core::CaseKey> updated;
+  std::set<std::string> launches;
   std::string from;
   baseline.records.clear();
   for (const Results& file : fresh) {
@@ -116,13 +138,17 @@ Results updated_baseline(const std::optional<Results>& old, const std::vector<Re
     for (const Record& record : file.records) {
       updated.insert(question_of(record));
       baseline.records.push_back(record);
+      baseline.records.back().launch = launch_of(file, record);
+      launches.insert(launch_of(file, record));
     }
   }
   std::vector<Record> kept;
   if (old)
-    std::ranges::copy_if(old->records, std::back_inserter(kept), [&](const Record& record) {
-      return !updated.contains(question_of(record));
-    });
+    for (const Record& record : old->records)
+      if (!updated.contains(question_of(record))) {
+        kept.push_back(record);
+        kept.back().launch = launch_of(*old, record);
+      }
   Facts& facts = baseline.header.environment;
   if (!kept.empty()) {
     keep_shared(facts, old->header.environment);
@@ -134,6 +160,7 @@ Results updated_baseline(const std::optional<Results>& old, const std::vector<Re
   }
   facts["baseline"]["updated"] = now;
   facts["baseline"]["from"] = from;
+  facts["baseline"]["launches"] = std::to_string(launches.size());
   baseline.records.insert(baseline.records.begin(), kept.begin(), kept.end());
   baseline.closing = core::Closing::of(baseline.records, now);
   return baseline;

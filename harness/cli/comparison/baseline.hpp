@@ -8,17 +8,19 @@
 
 namespace attest::cli {
 
-/// Throws Error if the results cannot be one baseline: a run was cut short, two files have one
-/// case, or the files, or the old baseline and they, are of different machines or kinds of build.
+/// Throws Error if the results cannot be one baseline: a run was cut short, two files are of one
+/// launch and have one case, a time is no time, or the files, or the old baseline and they, are of
+/// different machines or kinds of build.
 void require_one_baseline(const std::optional<core::Results>& old,
                           const std::vector<core::Results>& fresh);
 
 /// The records that are bad: "results.jsonl: vit/a f16 naive: fail".
 std::vector<std::string> bad_records(const std::vector<core::Results>& results);
 
-/// The records of `fresh`, and those of `old` whose case, dtype and implementation `fresh` lacks.
-/// The header has the facts that all sources share, and a group "baseline": `now`, the files with
-/// their commits, and what is kept of `old`.
+/// The records of `fresh`, of which each file is one launch, and those of `old` whose case, dtype
+/// and implementation `fresh` lacks. Each record says of which launch it is. The header has the
+/// facts that all sources share, and a group "baseline": `now`, the files with their commits, the
+/// number of launches, and what is kept of `old`.
 core::Results updated_baseline(const std::optional<core::Results>& old,
                                const std::vector<core::Results>& fresh, const std::string& now);
 

@@ -47,12 +47,17 @@ void require_rooflines(const std::vector<core::Results>& before,
 
 }  // namespace
 
+core::Results read_one(const std::string& path) {
+  core::Results results = core::read_results(path);
+  if (!results.begun) throw core::Error(fmt::format("{}: holds no results", path));
+  return results;
+}
+
 std::vector<core::Results> read_launches(const std::vector<std::string>& paths) {
   std::vector<core::Results> all;
-  for (const std::string& path : paths) {
-    all.push_back(core::read_results(path));
-    if (!all.back().begun) throw core::Error(fmt::format("{}: holds no results", path));
-  }
+  for (const std::string& path : paths)
+    for (core::Results& launch : reports::launches_in(read_one(path)))
+      all.push_back(std::move(launch));
   return all;
 }
 

@@ -28,7 +28,9 @@ class ResultsFile {
   int fd_ = -1;
 };
 
-/// Results files, of which each is one launch. Throws Error also if one has no header.
+/// A results file. Throws Error also if it has no header.
+core::Results read_one(const std::string& path);
+/// The launches of results files, of which each is one launch, or a baseline of several.
 std::vector<core::Results> read_launches(const std::vector<std::string>& paths);
 
 /// Throws Error if neither side has records of `peer`, the implementation of --relative-to, or none

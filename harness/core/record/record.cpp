@@ -260,6 +260,7 @@ void walk(Record& r, Visit&& visit) {
   visit("features", r.features);
   visit("device", r.device);
   visit("threads", r.threads);
+  visit("launch", r.launch);
   visit("sweep", r.sweep);
   walk(r.outcome, visit);
   visit("arithmetic", r.arithmetic);

@@ -108,6 +108,7 @@ struct Record {
       libraries_hash;  // of all that its process had loaded, where it was timed
   std::string operation, dtype, features, device;
   int32_t threads = 1;
+  std::optional<std::string> launch;  // in a baseline: Header::started of the launch that made it
   std::optional<SweepPoint> sweep;
   Outcome outcome{ReasonCode::kErrorGolden, "nothing was judged"};
   std::string arithmetic;               // as declared; empty where query was not reached

@@ -118,6 +118,7 @@ Record sample() {
                         .over_current = {{"1", 0}, {"3", 2}}};
   r.noisy = {"the power mode changed from 0 (MAXN) to 2 (15W)"};
   r.memory.peak_bytes = 12345;
+  r.launch = "2026-01-02T03:04:05Z";
   r.notes = {"a note"};
   r.repro = "attest repro --impl flash_cpu 'softmax'";
   return r;
