@@ -79,6 +79,22 @@ INSTANTIATE_TEST_SUITE_P(
         Trespass{"trespasser_zeroed_output", ReasonCode::kFailUnwritten, "o[0,0,0,0]"}),
     [](const auto& each) { return std::string(each.param.name).substr(11); });
 
+// Each takes some 256 KiB and frees it, which malloc keeps for the next.
+TEST(PeakMemory, IsOfEachProblemThoughMallocKeepsWhatWasFreed) {
+  Plugin plugin(
+      ATTEST_BINARY_DIR "/tests/plugins/cheats.so",
+      {.executable = find_worker(), .cpus = "", .limits = {.threads = 1, .timeout_s = 60}});
+  RunOptions options;
+  options.timed = false;
+  options.relations = RelationChoice::kNone;
+  for (const int tokens : {64, 63, 62, 61}) {
+    const std::string spec = "softmax num_heads=16 head_dim=64 seq_len_q=" + std::to_string(tokens);
+    const Record record = testing::run_named(plugin, "cheat_shape", spec, options);
+    ASSERT_TRUE(record.outcome.passes()) << record.outcome.reason;
+    EXPECT_GE(record.memory.peak_bytes.value_or(0), uint64_t{200} << 10) << spec;
+  }
+}
+
 // Batches lie 2^31 + 12 elements apart: 8 GiB of addresses a tensor, a few KiB of elements.
 TEST(SparseMemory, IsThatOfTheElements) {
   const std::string strides = "=[2147483660,0,64,1]";
