@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "reports/words/sizes.hpp"
 #include "reports/words/units.hpp"
 
 namespace attest::reports {
@@ -92,14 +93,17 @@ std::string print_slowdown(const core::PacedRecord& paced) {
   return text;
 }
 
-std::string energy_line(const EnergyRecord& energy) {
+/// `tokens`: of one run; 0: not known.
+std::string energy_line(const EnergyRecord& energy, int64_t tokens) {
   const std::string title = fmt::format("energy by {} ({})", energy.sensor, energy.covers);
   if (!energy.refusal.empty()) return fmt::format("{}: unknown: {}", title, energy.refusal);
   std::string text = fmt::format(
-      "{}: {:.3g} J a run, {:.3g} J of it above idle; {} runs in {}; idle {:.3g} W before, {:.3g} "
-      "W after",
-      title, energy.run_joules, energy.net_run_joules, energy.runs, print_time(energy.window_ns),
-      energy.idle_watts_before, energy.idle_watts_after);
+      "{}: {:.3g} J a run{}, {:.3g} J of it above idle; {} runs in {}; idle {:.3g} W before, "
+      "{:.3g} W after",
+      title, energy.run_joules,
+      tokens > 0 ? fmt::format(" ({:.3g} J a token)", energy.run_joules / double(tokens)) : "",
+      energy.net_run_joules, energy.runs, print_time(energy.window_ns), energy.idle_watts_before,
+      energy.idle_watts_after);
   if (energy.polled_joules)
     text += fmt::format("; by polled power {:.2f} times as much",
                         *energy.polled_joules / energy.joules);
@@ -120,7 +124,8 @@ std::vector<std::string> pacing_lines(const core::Record& record) {
   if (record.energy && record.energy->empty())
     lines.emplace_back("energy: unknown: this machine has no sensor that attest knows");
   if (record.energy)
-    for (const EnergyRecord& energy : *record.energy) lines.push_back(energy_line(energy));
+    for (const EnergyRecord& energy : *record.energy)
+      lines.push_back(energy_line(energy, all_tokens_of(record.spec)));
   return lines;
 }
 

@@ -127,6 +127,7 @@ TEST(PacingLines, SayThatTheClockStoodStill) {
 
 TEST(PacingLines, EnergyThatIsUnknownIsNotZero) {
   core::Record record;
+  record.spec = "softmax batch=2 num_heads=8 seq_len_q=100 head_dim=64";
   record.energy = {{.sensor = "rapl package-0",
                     .covers = "CPU package 0",
                     .method = "counter",
@@ -142,8 +143,9 @@ TEST(PacingLines, EnergyThatIsUnknownIsNotZero) {
   EXPECT_THAT(
       pacing_lines(record),
       ElementsAre(
-          "energy by rapl package-0 (CPU package 0): 2 J a run, 1.45 J of it above idle; 30 "
-          "runs in 1.50 s; idle 10 W before, 12 W after; by polled power 1.70 times as much",
+          "energy by rapl package-0 (CPU package 0): 2 J a run (0.01 J a token), 1.45 J of it "
+          "above idle; 30 runs in 1.50 s; idle 10 W before, 12 W after; by polled power 1.70 times "
+          "as much",
           "energy by NVML (the first CUDA device): unknown: no answer"));
 }
 
