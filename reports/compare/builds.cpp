@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "core/record/case_key.hpp"
 #include "core/tensor/error.hpp"
 
 namespace attest::reports {
@@ -39,11 +40,14 @@ std::set<std::string> hashes_of(const Results& file, const std::string& impl) {
 }  // namespace
 
 std::string mixed_implementation(const std::vector<Results>& side) {
-  std::map<std::string, std::string> first;  // hash of each implementation
+  // The hash of each implementation. Cases of a baseline that was updated in parts may be of
+  // several builds, but each case is of one.
+  std::map<std::string, std::string> first;
   for (const Results& file : side)
     for (const Record& record : file.records) {
       if (record.plugin_hash.empty()) continue;
-      const auto [at, is_new] = first.emplace(record.impl, record.plugin_hash);
+      const auto [at, is_new] = first.emplace(
+          record.launch ? question_of(record).name() : record.impl, record.plugin_hash);
       if (!is_new && at->second != record.plugin_hash) return record.impl;
     }
   return {};

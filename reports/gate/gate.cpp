@@ -368,8 +368,10 @@ class Gate {
   bool has_expired(const GateWaiver& waiver) const { return waiver.expires < options_.today; }
 
   void add_provenance() {
+    std::set<std::string> told;  // a baseline of several launches is one file
     for (const Results& file : before_files_)
-      if (const std::string updated = fact(file, "baseline", "updated"); !updated.empty())
+      if (const std::string updated = fact(file, "baseline", "updated");
+          !updated.empty() && told.insert(file.path).second)
         result_.notes.push_back(fmt::format("{}: baseline of {} from {}", file.path, updated,
                                             fact(file, "baseline", "from")));
   }

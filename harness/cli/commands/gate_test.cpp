@@ -246,17 +246,24 @@ TEST_F(Baseline, KeepsLaunchesApart) {
   EXPECT_EQ(lines("many.jsonl").front()["environment"]["baseline"]["launches"], "8");
   const Outcome shown = gate(after + "--baseline many.jsonl");
   EXPECT_EQ(shown.code, 2) << shown.text;
+  const size_t told = shown.text.find("many.jsonl: baseline of");
+  EXPECT_EQ(shown.text.find("many.jsonl: baseline of", told + 1), std::string::npos) << "told once";
   EXPECT_EQ(gate(after + "--baseline " + before).code, 2) << "as by their files";
   ASSERT_EQ(update("one.jsonl was0.jsonl").code, 0);
   const Outcome weak = attest("compare one.jsonl is0.jsonl");
   EXPECT_EQ(weak.code, 0) << "without a floor one launch shows nothing\n" << weak.text;
   EXPECT_EQ(attest("compare many.jsonl --after " + after).code, 2);
 
-  // One case is measured again, in two launches; the other keeps its eight.
+  const Outcome mixed = update("x.jsonl was0.jsonl is1.jsonl");
+  EXPECT_EQ(mixed.code, 64);
+  EXPECT_THAT(mixed.text, HasSubstr("was0.jsonl and is1.jsonl have two builds of smoke/softmax/"));
+
+  // One case of another build is measured, in two launches; the other keeps its eight.
   const auto part = [&](const std::string& name, const std::string& started) {
     std::vector<json> all = lines("base.jsonl");
     all.erase(all.begin() + 1);
     all.front()["started"] = started;
+    all[1]["plugin_hash"] = "2222222222222222";
     write_lines(name, all);
   };
   part("p.jsonl", "2026-02-01T03:04:05Z");
@@ -266,6 +273,7 @@ TEST_F(Baseline, KeepsLaunchesApart) {
   EXPECT_THAT(again.text, AllOf(HasSubstr("many.jsonl: 10 records of 2 launches from p.jsonl"),
                                 HasSubstr("kept: 8 records of 20")));
   EXPECT_EQ(lines("many.jsonl")[8]["launch"], "2026-01-08T03:04:05Z");
+  EXPECT_EQ(gate(after + "--baseline many.jsonl").code, 2) << "each case is of one build";
   // A baseline of several launches may itself be the results of another.
   EXPECT_EQ(update("copy.jsonl many.jsonl").code, 0);
   EXPECT_EQ(lines("copy.jsonl")[8]["launch"], "2026-01-08T03:04:05Z");

@@ -66,6 +66,21 @@ void require_other_launches(const std::vector<Results>& fresh) {
     }
 }
 
+/// Launches of two builds show no noise.
+void require_one_build_of_each_case(const std::vector<Results>& fresh) {
+  std::map<core::CaseKey, std::pair<std::string, const Results*>> seen;
+  for (const Results& file : fresh)
+    for (const Record& record : file.records) {
+      const auto [at, is_new] =
+          seen.emplace(question_of(record), std::pair(record.plugin_hash, &file));
+      if (!is_new && at->second.first != record.plugin_hash)
+        throw core::Error(fmt::format(
+            "{} and {} have two builds of {}; the launches of a baseline are of one build: give "
+            "the results of one",
+            at->second.second->path, file.path, question_of(record).name()));
+    }
+}
+
 /// What compares with a time that is zero or negative cannot be judged.
 void require_times(const Results& file) {
   for (const Record& record : file.records) {
@@ -112,6 +127,7 @@ void require_one_baseline(const std::optional<Results>& old, const std::vector<R
     require_times(file);
   }
   require_other_launches(fresh);
+  require_one_build_of_each_case(fresh);
 }
 
 std::vector<std::string> bad_records(const std::vector<Results>& results) {

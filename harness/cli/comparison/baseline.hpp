@@ -9,8 +9,8 @@
 namespace attest::cli {
 
 /// Throws Error if the results cannot be one baseline: a run was cut short, two files are of one
-/// launch and have one case, a time is no time, or the files, or the old baseline and they, are of
-/// different machines or kinds of build.
+/// launch and have one case, or of two builds of it, a time is no time, or the files, or the old
+/// baseline and they, are of different machines or kinds of build.
 void require_one_baseline(const std::optional<core::Results>& old,
                           const std::vector<core::Results>& fresh);
 
