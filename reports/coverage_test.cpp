@@ -14,7 +14,8 @@ using State = AxisCoverage::State;
 
 core::Record of(const std::string& spec, const std::string& dtype = "f32") {
   core::Record record = testing::passed();
-  record.spec = spec, record.dtype = dtype;
+  record.spec = spec;
+  record.dtype = dtype;
   record.operation = spec.substr(0, spec.find(' '));
   return record;
 }

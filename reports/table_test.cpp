@@ -9,7 +9,10 @@ namespace {
 
 core::Record passed_on_cpu() {
   core::Record r;
-  r.suite = "vit", r.case_name = "vit_b16_224/self", r.dtype = "f16", r.impl = "flash_cpu",
+  r.suite = "vit";
+  r.case_name = "vit_b16_224/self";
+  r.dtype = "f16";
+  r.impl = "flash_cpu";
   r.outcome = {};
   r.max_ratio = 0.4;
   r.rms_ratio = 0.25;

@@ -30,7 +30,10 @@ TEST(Choice, AVerdictRejects) {
 
 TEST(Choice, TheLastMeasuredRecordCounts) {
   const auto of = [](const char* library, core::ReasonCode code) {
-    return taken([&](Record& r) { r.plugin_hash = library, r.outcome.code = code; });
+    return taken([&](Record& r) {
+      r.plugin_hash = library;
+      r.outcome.code = code;
+    });
   };
   using core::ReasonCode;
   const Record pass = of("01", ReasonCode::kPass), fail = of("01", ReasonCode::kFailTolerance),
@@ -56,7 +59,8 @@ TEST(Choice, TheRunThatWasStartedLastCounts) {
   const auto best_of = [](const char* first, const char* second) {
     Input input;
     Record older = taken(), newer = taken();
-    older.plugin_hash = "01", newer.plugin_hash = "02";
+    older.plugin_hash = "01";
+    newer.plugin_hash = "02";
     newer.outcome.code = core::ReasonCode::kFailTolerance;
     input.runs = {attest::testing::file({newer}, first), attest::testing::file({older}, second)};
     return choose(cases(input).at(0), {}, {}).usable_count();
@@ -156,7 +160,8 @@ TEST(Choice, ATimeThatIsNotFiniteMeetsNoDeadline) {
   EXPECT_EQ(answer_of({taken([](Record& r) { r.time->cold_samples_ns = {3, NAN, 4}; })}, limits),
             "a undecided deadline");
   Record slow = sized(1000, 1e9);
-  slow.case_name = "a", slow.impl = "b";
+  slow.case_name = "a";
+  slow.impl = "b";
   for (const double none : {NAN, INFINITY})
     EXPECT_EQ(answer_of({with(&Time::median_ns, none), slow}, {}), "b usable, a usable")
         << "it is not the fastest";
@@ -210,7 +215,9 @@ TEST(Choice, NamesTheNearestMiss) {
   const auto other = [](double median, double low, double slowest) {
     return taken([&](Record& r) {
       r.impl = "c";
-      r.time->median_ns = median, r.time->median_low_ns = low, r.time->max_ns = slowest;
+      r.time->median_ns = median;
+      r.time->median_low_ns = low;
+      r.time->max_ns = slowest;
     });
   };
   EXPECT_EQ(nearest_of({taken(), other(30, 28, 40)}, {.deadline_ns = 20}), "") << "a may be used";
@@ -236,9 +243,12 @@ TEST(Choice, SaysWhereJudgingWasReduced) {
   };
   Record record = taken();
   record.fills.resize(2);
-  for (core::FillRecord& fill : record.fills)
-    fill.judgement.exact_elements = 10, fill.judgement.method = "float64, all rows";
-  record.fills[0].fill = "random", record.fills[1].fill = "codebook";
+  for (core::FillRecord& fill : record.fills) {
+    fill.judgement.exact_elements = 10;
+    fill.judgement.method = "float64, all rows";
+  }
+  record.fills[0].fill = "random";
+  record.fills[1].fill = "codebook";
   record.relations = {{.relation = "split"}};
   EXPECT_THAT(text_of(record), Not(HasSubstr("in part")));
   Record sampled = record;
@@ -250,7 +260,8 @@ TEST(Choice, SaysWhereJudgingWasReduced) {
   sampled.fills.resize(4, sampled.fills[0]);
   EXPECT_THAT(text_of(sampled), HasSubstr("judged on 2 fills of inputs (random, codebook), with"))
       << "two were the same with other seeds";
-  sampled.fills[2].fill = "tokens", sampled.fills[3].fill = "ties";
+  sampled.fills[2].fill = "tokens";
+  sampled.fills[3].fill = "ties";
   EXPECT_THAT(text_of(sampled), HasSubstr("judged on 4 fills of inputs, with"));
   Record one_fill = record;
   one_fill.fills.resize(1);
@@ -287,7 +298,10 @@ TEST(Choice, OtherProblemsAndMachinesAreNotMixed) {
 TEST(Choice, ProblemsOfOneNameAreNotMixed) {
   const auto problem1 = [](int head_dim, const char* inputs, const char* impl) {
     return taken([&](Record& r) {
-      r.suite.clear(), r.case_name = "problem1", r.inputs = inputs, r.impl = impl;
+      r.suite.clear();
+      r.case_name = "problem1";
+      r.inputs = inputs;
+      r.impl = impl;
       r.spec = fmt::format("softmax dtype=f16 seq_len_q=1000 head_dim={}", head_dim);
     });
   };

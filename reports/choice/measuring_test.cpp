@@ -18,7 +18,9 @@ using ::testing::HasSubstr;
 TEST(Measuring, ListsWhatTheMachineRanElsewhere) {
   const auto named = [](const char* impl, const char* name, int32_t threads = 2) {
     return taken([&](Record& r) {
-      r.impl = impl, r.case_name = name, r.threads = threads;
+      r.impl = impl;
+      r.case_name = name;
+      r.threads = threads;
       r.repro =
           fmt::format("attest repro --impl {} --plugin ./p.so --threads {} 'x'", impl, threads);
     });
@@ -61,7 +63,8 @@ TEST(Measuring, TheCommandOfASkippedCaseMeasuresIt) {
   Record globs = skipped(1);
   globs.case_name = "a*b,c?[d]\\e";
   EXPECT_EQ(subject_of(run, globs), "vit --case 'a\\*b?c\\?\\[d]\\\\e' --dtype f16");
-  globs.suite.clear(), globs.impl = "wie\xc3\x9f $x";
+  globs.suite.clear();
+  globs.impl = "wie\xc3\x9f $x";
   input.runs = {attest::testing::file({globs})};
   const ProblemRecords hard = cases(input).at(0);
   EXPECT_THAT(command_of(hard, {}, choose(hard, {}, {}).candidates[0]),

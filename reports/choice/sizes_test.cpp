@@ -59,7 +59,8 @@ TEST(ChoiceOfSizes, ASizeIsNotJudgedByMultiplesThatItIsNot) {
 
 TEST(ChoiceOfSizes, SeveralCasesOfTheSizeAllCount) {
   Record other = sized(2000, 9, core::ReasonCode::kFailTolerance);
-  other.case_name = "other", other.outcome.reason = "wrong";
+  other.case_name = "other";
+  other.outcome.reason = "wrong";
   EXPECT_EQ(answer_of({sized(2000, 1), other}, {}, 2000), "a rejected fail");
   const Choice choice = chosen_from({sized(2000, 1), other}, 2000, {});
   EXPECT_EQ(why(choice.candidates[0], 2000, {}), "fail: wrong");

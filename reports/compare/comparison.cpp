@@ -205,11 +205,15 @@ class Comparer {
                               is = all_launches(after_, key, options_.relative_to);
     if (was.empty() || is.empty()) return invalid("no-peer");
     if (took_turns_) {  // pairs that both have it
-      was.clear(), is.clear();
+      was.clear();
+      is.clear();
       for (size_t i = 0; i < before_.size(); ++i) {
         const core::Launch b = before_[i].launch(key, options_.relative_to),
                            a = after_[i].launch(key, options_.relative_to);
-        if (b.median > 0 && a.median > 0) was.push_back(b), is.push_back(a);
+        if (b.median > 0 && a.median > 0) {
+          was.push_back(b);
+          is.push_back(a);
+        }
       }
     }
     return core::compare_launches(was, is, took_turns_, rule_of(key));
@@ -308,7 +312,8 @@ class Comparer {
     std::set<std::string> was, is;
     for (const Run& run : before_) was.insert(of(*run.file));
     for (const Run& run : after_) is.insert(of(*run.file));
-    was.erase(""), is.erase("");  // of a file that has no records
+    was.erase("");
+    is.erase("");  // of a file that has no records
     if (was != is && !was.empty() && !is.empty())
       note(fmt::format("{}: {} before, {} after", what, fmt::join(was, " and "),
                        fmt::join(is, " and ")));

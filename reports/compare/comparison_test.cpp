@@ -243,7 +243,8 @@ TEST(Builds, OneSideIsOneBuild) {
   EXPECT_THAT(said({ran("a1", was)}, {ran("b1", is), ran("b2", third)}),
               HasSubstr("the side after has 3 builds of mine"));
   Results both = ran("c", was);
-  both.records.push_back(both.records[0]), both.records.back().plugin_hash = is;
+  both.records.push_back(both.records[0]);
+  both.records.back().plugin_hash = is;
   EXPECT_THAT(said({ran("a1", was)}, {both}),
               HasSubstr("1111111111111111 and 2222222222222222 in c"));
 }
@@ -376,14 +377,17 @@ TEST(Comparison, LaunchesThatTookTurnsArePaired) {
     EXPECT_FALSE(compare(before, after, {}).cases.at(0).time.paired);
   }
   std::vector<Results> before, after;
-  for (int i = 0; i < 8; ++i)
-    before.push_back(file({passed()}, at(i))), after.push_back(file({passed()}, at(i + 10)));
+  for (int i = 0; i < 8; ++i) {
+    before.push_back(file({passed()}, at(i)));
+    after.push_back(file({passed()}, at(i + 10)));
+  }
   EXPECT_FALSE(compare(before, after, {}).cases.at(0).time.paired) << "one side after the other";
 }
 
 TEST(Comparison, IsReadable) {
   Record fast = passed("flash_cuda", 1e6), slow = passed("flash_cuda", 1.1e6);
-  fast.time->samples_ns.assign(20, 1e6), slow.time->samples_ns.assign(20, 1.1e6);
+  fast.time->samples_ns.assign(20, 1e6);
+  slow.time->samples_ns.assign(20, 1.1e6);
   slow.plugin_hash = "1111111111111111";
   slow.memory.pool_peak_bytes = 1 << 20;
   slow.fills[0].judgement.max_ratio = 0.6;
@@ -421,8 +425,10 @@ TEST(Comparison, IsReadable) {
 TEST(Comparison, OfOneBinaryWithItselfSaysTheFloor) {
   Record was[] = {passed("x"), passed("y"), passed("z")}, is[] = {was[0], was[1], was[2]};
   const double after_ns[] = {1e6, 1.02e6, 0.8e6};
-  for (int i = 0; i < 3; ++i)
-    was[i].time->samples_ns.assign(20, 1e6), is[i].time->samples_ns.assign(20, after_ns[i]);
+  for (int i = 0; i < 3; ++i) {
+    was[i].time->samples_ns.assign(20, 1e6);
+    is[i].time->samples_ns.assign(20, after_ns[i]);
+  }
   EXPECT_THAT(
       compare({file({was[0], was[1], was[2]})}, {file({is[0], is[1], is[2]})}, {}).notes,
       ElementsAre(HasSubstr("the same binaries of implementations; times differ by 2.0 % in "

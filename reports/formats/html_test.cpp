@@ -101,8 +101,10 @@ TEST(Html, TheHeadCountsWhatPassesInPart) {
   ASSERT_EQ(records.size(), 2u);
   for (core::Record& record : records) {
     record.fills.resize(2, record.fills.at(0));
-    for (core::FillRecord& fill : record.fills)
-      fill.judgement.exact_elements = 10, fill.judgement.method = "all rows";
+    for (core::FillRecord& fill : record.fills) {
+      fill.judgement.exact_elements = 10;
+      fill.judgement.method = "all rows";
+    }
     record.relations.resize(1);
     record.relations[0].judgement.exact_elements = 10;
   }
@@ -125,7 +127,9 @@ TEST(Html, DataSaysWhetherARunEnded) {
 TEST(Html, TimesThatAreNotFiniteAreWords) {
   Input input = attest::testing::golden_input();
   core::TimeRecord& time = *input.runs[0].records[0].time;
-  time.median_ns = INFINITY, time.max_ns = NAN, time.cold_samples_ns = {NAN, 1};
+  time.median_ns = INFINITY;
+  time.max_ns = NAN;
+  time.cold_samples_ns = {NAN, 1};
   const json written = data_of(print_html(input, {}))["records"][0]["time"];
   EXPECT_EQ(written["median"], "inf");
   for (const char* key : {"max", "cold", "worst"}) EXPECT_EQ(written[key], "nan") << key;
@@ -272,7 +276,8 @@ TEST(Html, RecordsHaveTheirEnergy) {
   core::EnergyRecord refused{.sensor = "nvml", .covers = "GPU", .refusal = "no access"};
   core::EnergyRecord package{.sensor = "rapl", .covers = "package", .run_joules = 0.2};
   core::EnergyRecord device{.sensor = "nvml", .covers = "GPU", .run_joules = 1.5};
-  package.net_run_joules = -0.1, device.net_run_joules = 1.2;
+  package.net_run_joules = -0.1;
+  device.net_run_joules = 1.2;
   record.energy = {refused, package, device};
   const json shown = data_of(print_html(input, {.charts = false}))["records"];
   EXPECT_EQ(shown[0]["energy"]["run"], 1.5) << "the device did the work";

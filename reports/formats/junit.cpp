@@ -84,7 +84,9 @@ struct Sums {
     const std::string_view name =
         element(record.outcome.verdict()) ? element(record.outcome.verdict()) : "";
     ++tests;
-    failures += name == "failure", errors += name == "error", skipped += name == "skipped";
+    failures += name == "failure";
+    errors += name == "error";
+    skipped += name == "skipped";
     spent += spent_ns(record);
   }
 };

@@ -143,7 +143,8 @@ TEST(Markdown, ShowsNoProjectionWithoutSayingWhatItIs) {
     const size_t times = attest::testing::count(text, "| PROJECTION ");
     if (times == 0) continue;
     EXPECT_LT(text.find("No run on this board was measured"), text.find("| PROJECTION ")) << bytes;
-    least = std::min(least, times), shorter += times < 20;
+    least = std::min(least, times);
+    shorter += times < 20;
   }
   EXPECT_GT(shorter, 0u) << "so that some pages were full";
   EXPECT_LT(least, 10u);
@@ -221,7 +222,9 @@ TEST(Markdown, ReasonsThatManyCasesShareStandOnce) {
 
 TEST(Markdown, SuitesAndDtypesStandApart) {
   core::Record other = record("a", "naive", core::ReasonCode::kPass, ""), half = other;
-  other.suite = "vit", half.dtype = "f16", half.time = core::TimeRecord{.median_ns = 1.5e6};
+  other.suite = "vit";
+  half.dtype = "f16";
+  half.time = core::TimeRecord{.median_ns = 1.5e6};
   const std::string text = print({record("a", "naive", core::ReasonCode::kPass, ""), other, half});
   EXPECT_THAT(text, HasSubstr("<summary>vit: 1 records</summary>"));
   EXPECT_THAT(text, HasSubstr("| a | f16 | pass 0.25, 1.50 ms |\n"));

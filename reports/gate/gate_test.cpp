@@ -50,7 +50,8 @@ GateRule strictest() {
 Record measured(const std::string& case_name = "a") {
   Record record = passed();
   record.case_name = case_name;
-  record.max_ratio = 0.4, record.rms_ratio = 0.3;
+  record.max_ratio = 0.4;
+  record.rms_ratio = 0.3;
   record.time->samples_ns.assign(20, 1e6);
   record.repro = "attest repro --impl flash_cuda 'softmax seq_len_q=64'";
   record.paced = core::PacedRecord{.period_ns = 5e7};
@@ -89,12 +90,14 @@ TEST(Gate, EachLimitIsBrokenAlone) {
       {[](Record& r) { r.paced->alone.policies[1].missed = 6; }, "deadline",
        "6 of 500 frames missed, 1.2 % (latest-only, alone); rule 1 allows 1 %"},
       {[](Record& r) {
-         r.paced->contended = r.paced->alone, r.paced->contended->policies[0].missed = 9;
+         r.paced->contended = r.paced->alone;
+         r.paced->contended->policies[0].missed = 9;
        },
        "deadline",
        "9 of 500 frames missed, 1.8 % (queue-all, beside other work); rule 1 allows 1 %"},
       {[](Record& r) {
-         r.paced->alone.policies[0].never_ran = 7, r.paced->alone.policies[0].missed = 9;
+         r.paced->alone.policies[0].never_ran = 7;
+         r.paced->alone.policies[0].missed = 9;
        },
        "deadline",
        "9 of 500 frames missed, 1.8 % (queue-all, alone; 7 never ran); rule 1 allows 1 %"},
@@ -122,7 +125,8 @@ TEST(Gate, EachLimitIsBrokenAlone) {
 TEST(Gate, WhichVerdictsARuleAllows) {
   const auto breaks = [](AllowedVerdict allowed, ReasonCode was, ReasonCode is) {
     Record before = measured(), after = measured();
-    before.outcome.code = was, after.outcome.code = is;
+    before.outcome.code = was;
+    after.outcome.code = is;
     return verdict_broken(
         gated(before, after,
               {{{.name = "rule 1", .scope = kEverything, .verdict = allowed, .limits = {}}}, {}}));
@@ -307,15 +311,20 @@ TEST(Gate, IsReadable) {
   is[7].time.reset();
   for (Record& record : is) record.plugin_hash = "1111111111111111";
   GateRule unmatched = strictest();
-  unmatched.name = "rule 2", unmatched.scope = of_case("misprint");
+  unmatched.name = "rule 2";
+  unmatched.scope = of_case("misprint");
   const GateWaiver known{.name = "waiver 1",
                          .scope = of_case("known"),
                          .groups = {"verdict"},
                          .reason = "issue 12",
                          .expires = "2026-12-31"};
   GateWaiver expired = known, unused = known;
-  expired.name = "waiver 2", expired.scope = of_case("failing"), expired.expires = "2026-01-31";
-  unused.name = "waiver 3", unused.scope = of_case("slower_0"), unused.groups = {"memory"};
+  expired.name = "waiver 2";
+  expired.scope = of_case("failing");
+  expired.expires = "2026-01-31";
+  unused.name = "waiver 3";
+  unused.scope = of_case("slower_0");
+  unused.groups = {"memory"};
   const Gated found =
       gate({file(was)}, {file(is)}, {{strictest(), unmatched}, {known, expired, unused}}, kToday);
   attest::testing::expect_golden(print_gate(found, false), "gate.terminal");

@@ -26,7 +26,8 @@ class Scale {
         count_(line.values.size() - first_) {
     const auto [low, high] = std::ranges::minmax_element(
         line.values.begin() + std::ptrdiff_t(first_), line.values.end());
-    low_ = *low, high_ = *high;
+    low_ = *low;
+    high_ = *high;
     for (const Step& step : line.steps.steps) {  // levels are medians, of values left out too
       if (step.to <= first_) continue;
       include(step.after);
@@ -55,7 +56,10 @@ class Scale {
   }
 
  private:
-  void include(double value) { low_ = std::min(low_, value), high_ = std::max(high_, value); }
+  void include(double value) {
+    low_ = std::min(low_, value);
+    high_ = std::max(high_, value);
+  }
 
   size_t first_, count_;
   double low_ = 0, high_ = 0;

@@ -64,7 +64,8 @@ TEST(HistorySection, ShowsADriftAtThePicturesEdge) {
   CaseHistory history = history_of(attest::testing::slower_series("drifts", "c"));
   HistoryLine& line = history.lines[0];
   history.series.points.resize(600, history.series.points[0]);
-  line.values.clear(), line.at.clear();
+  line.values.clear();
+  line.at.clear();
   for (size_t run = 0; run < 600; ++run) {
     line.at.push_back(run);
     line.values.push_back(2e6 + double(run % 3));

@@ -46,7 +46,8 @@ TEST(ProjectionSection, LabelsAndInksEachProjectedTime) {
 
 TEST(ProjectionSection, NamesTheFileOfEachTable) {
   std::vector<core::Results> files(2, attest::testing::file({on_cores("flash_cpu")}));
-  files[0].path = "runs/first.jsonl", files[1].path = "runs/second<b>.jsonl";
+  files[0].path = "runs/first.jsonl";
+  files[1].path = "runs/second<b>.jsonl";
   const ProjectionTarget to = target();
   const std::string text = projection_section(project_all(files, to));
   EXPECT_THAT(text, AllOf(HasSubstr("<caption>Projected from first.jsonl, EPYC: 1</caption>"),

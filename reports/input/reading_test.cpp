@@ -62,9 +62,12 @@ class Reading : public ::testing::Test {
 Record judged_case(const std::string& name, const std::string& impl = "naive") {
   Record record = passed(impl);
   record.case_name = name;
-  record.operation = "softmax", record.plugin = impl + ".so";
+  record.operation = "softmax";
+  record.plugin = impl + ".so";
   record.spec = "softmax seq_len_q=64 head_dim=" + std::to_string(8 * (name[0] - '`'));
-  record.time->median_ns = 1e6, record.time->q1_ns = 0.9e6, record.time->q3_ns = 1.2e6;
+  record.time->median_ns = 1e6;
+  record.time->q1_ns = 0.9e6;
+  record.time->q3_ns = 1.2e6;
   record.roofline = core::RooflineRecord{.share = 1.5, .limit = "f32", .least_ns = 1e6};
   return record;
 }

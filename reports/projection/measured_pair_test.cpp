@@ -58,11 +58,14 @@ TEST(Calibration, OfCoresIsFromTwoMeasuredProcessors) {
 TEST(Projected, TimesOnCoresHaveAnIntervalWithoutCalibration) {
   const ProjectionTarget target{.board = find_board_mode("orin-agx64-maxn")};
   Record record = attest::testing::passed("flash_cpu", 1e6);
-  record.device = "cpu", record.flops = 1e8, record.time->median_ns = 1e6;
+  record.device = "cpu";
+  record.flops = 1e8;
+  record.time->median_ns = 1e6;
   record.roofline = core::RooflineRecord{
       .share = 0.5, .limit = "f32 AVX3", .least_ns = 0.5e6, .flops_per_byte = 1e3};
   Record near = record;
-  near.roofline->share = 0.9, near.roofline->least_ns = 0.9e6;
+  near.roofline->share = 0.9;
+  near.roofline->least_ns = 0.9e6;
   const core::Results cores = attest::testing::file({record, near});
   const Projected projected = project_all({&cores, 1}, target);
   EXPECT_EQ(projected.calibration, &calibration_of_cores());

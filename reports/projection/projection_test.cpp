@@ -29,7 +29,8 @@ const BoardMode& board(const char* name) { return *find_board_mode(name); }
 // Dense attention of 16 heads and 4,096 tokens in 150 us on an H100 at 1,755 MHz.
 Record dense() {
   Record r = attest::testing::passed("flash", 150e3);
-  r.operation = "softmax", r.spec = "softmax dtype=f16 num_heads=16 seq_len_q=4096 head_dim=64";
+  r.operation = "softmax";
+  r.spec = "softmax dtype=f16 num_heads=16 seq_len_q=4096 head_dim=64";
   r.arithmetic = "qk=f16,pv=f16,score=f32,acc=f32";
   r.flops = 4.0 * 16 * 4096 * 4096 * 64;
   r.min_bytes = 4.0 * 16 * 4096 * 64 * 2;
@@ -50,7 +51,10 @@ Results on_h100(std::vector<Record> records) {
 
 Record on_cpu(const std::string& limit = "f32 AVX3", double share = 0.5) {
   Record r = attest::testing::passed("flash_cpu", 1e6);
-  r.device = "cpu", r.operation = "softmax", r.dtype = "f32", r.threads = 2;
+  r.device = "cpu";
+  r.operation = "softmax";
+  r.dtype = "f32";
+  r.threads = 2;
   r.flops = 1e8;
   r.time->median_ns = 1e6;
   r.roofline = core::RooflineRecord{
@@ -80,7 +84,8 @@ TEST(Gpu, TheLastWaveIsNotFull) {
   EXPECT_NEAR(full, record.flops / (16 * 1.3005 * 2048), 1e-6 * full) << "512 tiles in 32 waves";
   EXPECT_NEAR(bound_on(maxn(15), record).bound->ns, full * 16 / 15 * (35 * 15) / 512, 1e-6 * full);
   record.spec = "softmax dtype=f16 num_heads=16 seq_len_q=4096 head_dim=256";
-  record.flops *= 4, record.min_bytes *= 4;
+  record.flops *= 4;
+  record.min_bytes *= 4;
   EXPECT_NEAR(bound_on(maxn(20), record).bound->ns, 4 * full * 16 / 20 * (52 * 20) / 1024,
               1e-6 * full)
       << "tiles of 64 rows";
@@ -88,7 +93,8 @@ TEST(Gpu, TheLastWaveIsNotFull) {
 
 TEST(Gpu, CausalTilesDifferInWork) {
   Record record = dense();
-  record.features = "CAUSAL", record.flops /= 2;
+  record.features = "CAUSAL";
+  record.flops /= 2;
   const auto factor = [&](int multiprocessors) {
     const double even = record.flops / (multiprocessors * 1.3005 * 2048);
     return bound_on(maxn(multiprocessors), record).bound->ns / even;
@@ -104,11 +110,13 @@ TEST(Gpu, CausalTilesDifferInWork) {
 
 TEST(Gpu, ProductsNameTheLimitAndStorageSetsTheBytes) {
   Record record = dense();
-  record.dtype = "f32", record.arithmetic = "qk=bf16,pv=bf16,score=f32,acc=f32";
+  record.dtype = "f32";
+  record.arithmetic = "qk=bf16,pv=bf16,score=f32,acc=f32";
   record.min_bytes *= 2;
   EXPECT_EQ(bound_on(maxn(16), record).bound->limit, "bf16 tensor cores");
   GpuLimits gpu = maxn(16);
-  gpu.memory_gbs = 0.01, gpu.l2_bytes = 3 << 20;  // half of it is less than 2 MiB a head
+  gpu.memory_gbs = 0.01;
+  gpu.l2_bytes = 3 << 20;  // half of it is less than 2 MiB a head
   EXPECT_NEAR(bound_on(gpu, record).bound->ns,
               (record.min_bytes + (2 - 1) * 16 * double(2 << 20)) / 0.01, 1);
 }
@@ -232,12 +240,21 @@ TEST(Projection, WhatIsNotKnownIsRefused) {
       {"what limits linear on a GPU", [](Record& r) { r.operation = "linear"; }},
       {"not in f16 or bf16 (qk=tf32,pv=f16)", [](Record& r) { r.arithmetic = "qk=tf32,pv=f16"; }},
       {"whether products or reads limit it on NVIDIA H100",
-       [](Record& r) { r.features = "GRID", r.min_bytes = 3352 * 100e3; }},
+       [](Record& r) {
+         r.features = "GRID";
+         r.min_bytes = 3352 * 100e3;
+       }},
       {"whether products or reads limit it on NVIDIA H100",
-       [](Record& r) { r.features = "CAUSAL", r.min_bytes = 3352 * 100e3; }},
+       [](Record& r) {
+         r.features = "CAUSAL";
+         r.min_bytes = 3352 * 100e3;
+       }},
       {"how full its waves are on NVIDIA H100", [](Record& r) { r.features = "GRID+REL_BIAS"; }},
       {"how full its waves are on NVIDIA H100",  // diagonals of rectangles
-       [](Record& r) { r.features = "CAUSAL", r.spec += " seq_len_kv=8192"; }},
+       [](Record& r) {
+         r.features = "CAUSAL";
+         r.spec += " seq_len_kv=8192";
+       }},
       {"how many tiles it has is not known (VARLEN)", [](Record& r) { r.features = "VARLEN"; }},
       {"the rates of sm_110 are not known", [](Record&) {},
        [](Results& file) { file.header.environment["cuda"]["architecture"] = "sm_110"; }},
@@ -249,9 +266,21 @@ TEST(Projection, WhatIsNotKnownIsRefused) {
       {"a share of the one says nothing of the other; it takes at least",
        [](Record& r) { r.min_bytes = 3352 * 100e3; }},
       {"no finite number above 0", [](Record& r) { r.time->median_ns = std::nan(""); }},
-      {"its operations or its bytes", [](Record& r) { r = on_cpu(), r.flops = std::nan(""); }},
-      {"its operations or its bytes", [](Record& r) { r = on_cpu(), r.flops = 0; }},
-      {"it has no roofline", [](Record& r) { r = on_cpu(), r.roofline.reset(); }},
+      {"its operations or its bytes",
+       [](Record& r) {
+         r = on_cpu();
+         r.flops = std::nan("");
+       }},
+      {"its operations or its bytes",
+       [](Record& r) {
+         r = on_cpu();
+         r.flops = 0;
+       }},
+      {"it has no roofline",
+       [](Record& r) {
+         r = on_cpu();
+         r.roofline.reset();
+       }},
       {"the rate of the cores", cpu("L2 reads")},
       {"bf16 AMX, for which", cpu("bf16 AMX")},
   };
@@ -267,7 +296,8 @@ TEST(Projection, WhatIsNotKnownIsRefused) {
   const Record record = dense();
   EXPECT_EQ(project(record, on_h100({record}), board("orin-nx16-10w")).why, "");
   Record windows = record;  // 4,096 tiles of 128 rows
-  windows.features = "GRID+REL_BIAS", windows.spec += " batch=8";
+  windows.features = "GRID+REL_BIAS";
+  windows.spec += " batch=8";
   EXPECT_EQ(project(windows, on_h100({windows}), board("orin-nx16-10w")).why, "");
 }
 
@@ -289,7 +319,8 @@ Results cpus(const char* model, const std::vector<double>& shares,
 TEST(Calibration, NineCasesGiveAnInterval) {
   const std::vector<double> half(9, 0.5);
   std::vector<double> there = half;
-  there[0] = 0.25, there[1] = 0.75;  // twice as long as projected, and two thirds
+  there[0] = 0.25;
+  there[1] = 0.75;  // twice as long as projected, and two thirds
   const Calibration calibration = calibrate(cpus("one", half), cpus("other", there));
   EXPECT_EQ(calibration.spreads.at(kCores).ratios.size(), 9u);
   EXPECT_NEAR(calibration.spreads.at(kCores).ratios.front(), 2.0 / 3, 1e-12);
@@ -303,7 +334,8 @@ TEST(Calibration, NineCasesGiveAnInterval) {
       << "eight cases cannot say where nine of ten lie";
   // Of 19 cases one may be as far off as it likes
   std::vector<double> many(19, 0.5), outlier = many;
-  outlier[0] = 0.001, outlier[1] = 0.4;
+  outlier[0] = 0.001;
+  outlier[1] = 0.4;
   EXPECT_NEAR(calibrate(cpus("one", many), cpus("other", outlier)).factor(kCores).value_or(0), 1.25,
               1e-12);
 

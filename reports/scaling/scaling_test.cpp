@@ -146,8 +146,11 @@ TEST(Scaling, FindsTheLargestSizesWithinBudgets) {
 
 TEST(Scaling, MemoryThatNobodyDeclaredIsAFinding) {
   Kernel hides = kNaive, wastes = kFlash;
-  hides.impl = "hides", hides.workspace_factor = 0;
-  wastes.impl = "wastes", wastes.workspace_factor = 64, wastes.workspace_exponent = 2;
+  hides.impl = "hides";
+  hides.workspace_factor = 0;
+  wastes.impl = "wastes";
+  wastes.workspace_factor = 64;
+  wastes.workspace_exponent = 2;
   const Scaling scaling = scaling_of(records_of({kFlash, kNaive, hides, wastes}));
   const std::vector<ScalingSeries>& series = scaling.sweeps[0].series;
   EXPECT_EQ(series[0].finding, "");
@@ -230,7 +233,8 @@ TEST(Scaling, GapsAreWhereMoreIsToBeKnown) {
   for (size_t i = 0; i < scattered.size(); i += 2) scattered[i].time->median_ns *= 1.4;
   EXPECT_EQ(gaps(scaling_of(scattered), 1.35).size(), 4u);
   // Nothing beyond the last time.
-  skip(scattered[4], ""), skip(scattered[5], "");
+  skip(scattered[4], "");
+  skip(scattered[5], "");
   EXPECT_EQ(gaps(scaling_of(scattered), 1.35).size(), 2u);
 }
 
@@ -252,7 +256,8 @@ TEST(Scaling, JsonHasWhatIsPrinted) {
 
 TEST(Scaling, TablesSayWhatWasExtrapolated) {
   Kernel hides = kNaive;
-  hides.impl = "hides", hides.workspace_factor = 0;
+  hides.impl = "hides";
+  hides.workspace_factor = 0;
   const std::vector<ScalingTable> tables =
       scaling_tables({.records = records_of({kFlash, kLinear, hides})});
   ASSERT_EQ(tables.size(), 3u);

@@ -23,7 +23,8 @@ inline Record taken(const std::function<void(Record&)>& change = [](Record&) {})
   record.memory = {};
   record.memory.peak_bytes = 100;
   record.time->median_ns = 10;
-  record.time->median_low_ns = 9, record.time->median_high_ns = 11;
+  record.time->median_low_ns = 9;
+  record.time->median_high_ns = 11;
   record.time->max_ns = 15;
   change(record);
   return record;

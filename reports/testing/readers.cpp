@@ -111,7 +111,10 @@ std::vector<std::vector<std::string>> csv_rows(const std::string& text) {
     } else if (!quoted && (c == ',' || c == '\n')) {
       row.push_back(std::move(cell));
       cell.clear();
-      if (c == '\n') rows.push_back(std::move(row)), row.clear();
+      if (c == '\n') {
+        rows.push_back(std::move(row));
+        row.clear();
+      }
     } else {
       cell += c;
     }

@@ -20,13 +20,20 @@ inline core::TimeRecord time_of(double ns, uint64_t seed = 1) {
 /// A case of flash_cuda that passed in `ns` nanoseconds, with an error of 0.4 of its gate.
 inline core::Record passed(const std::string& impl = "flash_cuda", double ns = 1e6) {
   core::Record r;
-  r.suite = "vit", r.case_name = "a", r.spec = "softmax seq_len_q=64", r.inputs = "random";
+  r.suite = "vit";
+  r.case_name = "a";
+  r.spec = "softmax seq_len_q=64";
+  r.inputs = "random";
   r.impl = impl;
-  r.plugin_hash = "00ff00ff00ff00ff", r.dtype = "f16", r.device = "cuda", r.threads = 2,
+  r.plugin_hash = "00ff00ff00ff00ff";
+  r.dtype = "f16";
+  r.device = "cuda";
+  r.threads = 2;
   r.outcome = {};
   r.fills.resize(1);
   r.fills[0].fill = "random";
-  r.fills[0].inputs_hash = "0123456789abcdef", r.fills[0].outputs_hash = "fedcba9876543210";
+  r.fills[0].inputs_hash = "0123456789abcdef";
+  r.fills[0].outputs_hash = "fedcba9876543210";
   r.fills[0].judgement.max_ratio = 0.4;
   r.fills[0].judgement.rms_ratio = 0.3;
   r.fills[0].judgement.exact_elements = 10;
@@ -40,7 +47,8 @@ inline core::Record passed(const std::string& impl = "flash_cuda", double ns = 1
 inline core::Results file(std::vector<core::Record> records,
                           const std::string& started = "2026-01-01T00:00:00Z") {
   core::Results results;
-  results.path = "x.jsonl", results.records = std::move(records);
+  results.path = "x.jsonl";
+  results.records = std::move(records);
   results.begun = results.complete = true;
   results.header = {"attest run",
                     started,

@@ -10,8 +10,10 @@ namespace attest::testing {
 inline reports::HistorySeries slower_series(const std::string& case_name,
                                             const std::string& commit) {
   reports::HistorySeries series;
-  series.key.suite = "vit", series.key.case_name = case_name;
-  series.key.dtype = "f16", series.key.impl = "flash";
+  series.key.suite = "vit";
+  series.key.case_name = case_name;
+  series.key.dtype = "f16";
+  series.key.impl = "flash";
   for (int i = 1; i <= 20; ++i)
     series.points.push_back({.started = "day" + std::to_string(i),
                              .commit = commit + std::to_string(i),

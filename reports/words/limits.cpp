@@ -19,7 +19,9 @@ void Excess::add(const Record& record) {
   ++records;
   if (record.roofline->share <= share) return;
   share = record.roofline->share;
-  impl = record.impl, title = case_title(record), limit = record.roofline->limit;
+  impl = record.impl;
+  title = case_title(record);
+  limit = record.roofline->limit;
 }
 
 std::string Excess::print() const {

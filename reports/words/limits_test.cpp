@@ -15,7 +15,11 @@ using ::testing::Not;
 
 core::Record of_share(const std::string& impl, double share) {
   core::Record r;
-  r.suite = "vit", r.case_name = "self", r.dtype = "bf16", r.impl = impl, r.device = "cpu";
+  r.suite = "vit";
+  r.case_name = "self";
+  r.dtype = "bf16";
+  r.impl = impl;
+  r.device = "cpu";
   r.outcome = {};
   r.time = core::TimeRecord{.median_ns = 1e6, .median_low_ns = 1e6, .median_high_ns = 1e6};
   r.roofline = core::RooflineRecord{.share = share, .limit = "bf16 AMX", .least_ns = share * 1e6};

@@ -126,7 +126,8 @@ std::vector<std::string> devices_of(std::span<const Results> runs,
   std::set<std::string> others = left_out;
   for (const Results& run : runs)
     for (const Record& record : run.records) others.insert(record.device);
-  others.erase(kCpu), others.erase("");
+  others.erase(kCpu);
+  others.erase("");
   std::vector<std::string> devices(others.begin(), others.end());
   devices.emplace_back(kCpu);
   return devices;

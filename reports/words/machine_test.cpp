@@ -85,7 +85,8 @@ TEST(Machine, ABoardIsItsModuleModeAndClocks) {
   EXPECT_EQ(machine_of(run), name + "clocks locked as far as they can be seen");
   facts["board"]["cpu_locked"] = "no";
   EXPECT_EQ(machine_of(run), name + "clocks not locked");
-  facts["board"]["gpu_cap_mhz"] = "612", facts["board"]["cpu_cap_mhz"] = "1728";
+  facts["board"]["gpu_cap_mhz"] = "612";
+  facts["board"]["cpu_cap_mhz"] = "1728";
   EXPECT_EQ(machine_of(run), name + "clocks not locked, GPU up to 612 MHz, CPU up to 1728 MHz");
 }
 

@@ -15,7 +15,8 @@ TEST(Noise, IsSpreadOrWhatHappened) {
     for (const auto& [spread, reason] : times) {
       core::Record& record = records.emplace_back();
       record.case_name = std::string(1, char('a' + records.size() - 1));
-      record.dtype = "f16", record.impl = "mine";
+      record.dtype = "f16";
+      record.impl = "mine";
       record.time =
           core::TimeRecord{.median_ns = 100, .q1_ns = 100 - spread / 2, .q3_ns = 100 + spread / 2};
       if (*reason) record.noisy = {reason};
@@ -48,7 +49,8 @@ TEST(Noise, OfARecordIsSaidInItsFigures) {
   record.noisy = {"the GPU was hot"};
   EXPECT_THAT(noise_of(record),
               ElementsAre("half of its samples spread over 23 % of the median", "the GPU was hot"));
-  record.time->q3_ns = 99, record.noisy.reset();
+  record.time->q3_ns = 99;
+  record.noisy.reset();
   EXPECT_TRUE(noise_of(record).empty());
 }
 

@@ -84,7 +84,8 @@ TEST(PacingLines, SayWhichPercentileASlowdownIsOf) {
   EXPECT_EQ(pacing_lines(record).back(),
             "slowdown: p50 beside neighbours is 1.46 times that alone (the highest percentile that "
             "both series support)");
-  record.paced->slowdown_low = 1.2, record.paced->slowdown_high = 1.789;
+  record.paced->slowdown_low = 1.2;
+  record.paced->slowdown_high = 1.789;
   EXPECT_THAT(pacing_lines(record).back(), HasSubstr("1.46 times that alone [1.20 1.79] (the"));
   record.paced->slowdown.reset();
   record.paced->slowdown_refusal = "same:1: a process ended: SIGABRT";
@@ -96,7 +97,8 @@ TEST(PacingLines, FramesThatNeverRanAreNotLeftOut) {
   core::Record record;
   record.paced = core::PacedRecord{.period_ns = 5e7, .alone = a_phase()};
   core::PolicyRecord& all = record.paced->alone.policies[0];
-  all.never_ran = 200, all.missed = 202;
+  all.never_ran = 200;
+  all.missed = 202;
   all.percentiles[0].high_at_least = true;
   all.percentiles[1].value_at_least = true;
   all.percentiles[1].claimed_ns.reset();
