@@ -35,7 +35,10 @@ __device__ void weigh_row(const attest::Softmax<T>& a, int64_t b, int64_t h, int
   for (int64_t j = keys.begin + threadIdx.x; j < keys.end; j += kThreads) {
     const float logit = a.logit(scores[j], b, h, i, j);
     if (logit == -INFINITY) continue;
-    if (logit > own_top) own_sum *= expf(own_top - logit), own_top = logit;
+    if (logit > own_top) {
+      own_sum *= expf(own_top - logit);
+      own_top = logit;
+    }
     own_sum += expf(logit - own_top);
     seen += 1;
   }

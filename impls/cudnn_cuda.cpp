@@ -237,7 +237,9 @@ std::string bytes_of(const attest_problem& problem) {
   const auto append = [&](const auto& part) {
     bytes.append(reinterpret_cast<const char*>(&part), sizeof part);
   };
-  append(problem.operation), append(problem.features), append(problem.device_id);
+  append(problem.operation);
+  append(problem.features);
+  append(problem.device_id);
   append(attest::params<attest_softmax_params>(problem));
   for (int role = 0; role < ATTEST_ROLES; ++role) append(problem.tensor[role]);
   return bytes;
@@ -316,7 +318,8 @@ class Cudnn {
     // for it.
     const cudaError_t done = cudaDeviceSynchronize();
     if (copied != cudaSuccess || done != cudaSuccess) cudaFree(full_lengths_);
-    cuda::check(copied, "cudaMemcpy"), cuda::check(done, "cudaDeviceSynchronize");
+    cuda::check(copied, "cudaMemcpy");
+    cuda::check(done, "cudaDeviceSynchronize");
   }
   Cudnn(const Cudnn&) = delete;
   Cudnn& operator=(const Cudnn&) = delete;

@@ -45,8 +45,11 @@ Trial make_trial(uint64_t seed, bool exact, int64_t queries) {
   t.operation = ATTEST_DEFORMABLE;
   attest_deformable_params& p = t.deformable();
   p.struct_size = sizeof p;
-  p.batch = r.upto(2), p.num_heads = r.upto(3), p.seq_len_q = r.upto(queries);
-  p.num_levels = static_cast<int32_t>(r.upto(3)), p.num_points = r.upto(r.chance(10) ? 70 : 9);
+  p.batch = r.upto(2);
+  p.num_heads = r.upto(3);
+  p.seq_len_q = r.upto(queries);
+  p.num_levels = static_cast<int32_t>(r.upto(3));
+  p.num_points = r.upto(r.chance(10) ? 70 : 9);
   p.head_dim_v = std::min<int64_t>(trial::any_head_dim(r), 160);
   p.align_corners = r.chance(40);
   int64_t tokens = 0;
@@ -123,11 +126,16 @@ Trial make_many_levels(uint64_t seed) {
   t.operation = ATTEST_DEFORMABLE;
   attest_deformable_params& p = t.deformable();
   p.struct_size = sizeof p;
-  p.batch = 1, p.num_heads = 2, p.seq_len_q = 5, p.head_dim_v = 24;
-  p.num_levels = 8, p.num_points = 200;
+  p.batch = 1;
+  p.num_heads = 2;
+  p.seq_len_q = 5;
+  p.head_dim_v = 24;
+  p.num_levels = 8;
+  p.num_points = 200;
   int64_t tokens = 0;
   for (int level = 0; level < p.num_levels; ++level) {
-    p.level_height[level] = 5 + level, p.level_width[level] = 12 - level;
+    p.level_height[level] = 5 + level;
+    p.level_width[level] = 12 - level;
     tokens += p.level_height[level] * p.level_width[level];
   }
   t.threads = 2;
@@ -157,7 +165,8 @@ Trial make_sorted(uint64_t seed) {
   t.operation = ATTEST_DEFORMABLE;
   attest_deformable_params& p = t.deformable();
   p = {sizeof p, 1, 1, 2, 1000, 32, 2, {70}, {80}, 0, 0};
-  t.features = ATTEST_WITH_STRIDES | ATTEST_WITH_MIXED_DTYPE, t.threads = 2;
+  t.features = ATTEST_WITH_STRIDES | ATTEST_WITH_MIXED_DTYPE;
+  t.threads = 2;
   Tensor& v = t.tensor[ATTEST_V];
   v = trial::make(dtype[seed % 3], {1, 2, 70 * 80, 32});
   if (seed / 3 % 3 == 1) put_heads_between(v);
@@ -189,7 +198,8 @@ TEST(DeformableCpu, SortedQueriesMatchDefinitionAndGiveTheSameBitsForAnyNumberOf
     Random r{std::mt19937_64(5)};
     attest_deformable_params& p = t.deformable();
     p = {sizeof p, 2, 1, 1, 5000, 16, 2, {70, 9}, {80, 7}, 0, 0};
-    t.features = ATTEST_WITH_STRIDES, t.threads = threads;
+    t.features = ATTEST_WITH_STRIDES;
+    t.threads = threads;
     // Rows apart, which are copied together
     t.tensor[ATTEST_V] = trial::make(ATTEST_F32, {1, 1, 70 * 80 + 9 * 7, 16}, 3);
     t.tensor[ATTEST_LOCATIONS] = trial::make(ATTEST_F32, {1, 1, 5000, 2, 2, 2});

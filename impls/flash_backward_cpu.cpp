@@ -294,8 +294,10 @@ struct FlashBackwardCpu {
       if (work.is_grid) {
         const int64_t begin = n / work.patch_blocks * work.patch;
         s.limits = {begin, begin + work.patch};
-        if (p().shift_bias != 0 && impls::crosses_seam(region + begin, work.patch))
-          s.region = region, s.shift_bias = p().shift_bias;
+        if (p().shift_bias != 0 && impls::crosses_seam(region + begin, work.patch)) {
+          s.region = region;
+          s.shift_bias = p().shift_bias;
+        }
         return s;
       }
       if (p().patch_size == 0) return s;

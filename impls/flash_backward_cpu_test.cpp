@@ -18,15 +18,17 @@ Trial make_trial(uint64_t seed, bool finite) {
   t.operation = ATTEST_SOFTMAX_BACKWARD;
   trial::set_heads(t, r);
   attest_softmax_params& p = t.softmax();
-  p.head_dim = std::min<int64_t>(p.head_dim, 200),
+  p.head_dim = std::min<int64_t>(p.head_dim, 200);
   p.head_dim_v = std::min<int64_t>(p.head_dim_v, 88);
   if (p.head_dim != p.head_dim_v) t.features |= ATTEST_WITH_HEAD_DIM_V;
   p.seq_len_q = r.chance(10) ? 1 : r.upto(r.chance(20) ? 220 : 60);
   p.seq_len_kv = r.chance(10) ? 1 : r.upto(r.chance(20) ? 300 : 70);
   if (seed == 12) {  // parts of two tiles, and two blocks of queries
-    p.batch = 1, p.num_heads = p.num_kv_heads = 3;
+    p.batch = 1;
+    p.num_heads = p.num_kv_heads = 3;
     t.features &= ~uint64_t{ATTEST_WITH_GQA};
-    p.seq_len_q = 100, p.seq_len_kv = 700;
+    p.seq_len_q = 100;
+    p.seq_len_kv = 700;
     p.head_dim = p.head_dim_v = 8;
     t.features &= ~uint64_t{ATTEST_WITH_HEAD_DIM_V};
   }
@@ -41,16 +43,21 @@ Trial make_trial(uint64_t seed, bool finite) {
   const bool has_grid = seed % 9 == 5;  // of windows of a few queries, or of two blocks
   if (has_grid) {
     t.features |= ATTEST_WITH_GRID;
-    p.window_height = r.upto(8), p.window_width = r.upto(seed == 5 ? 16 : 8);
-    p.grid_height = p.window_height * r.upto(3), p.grid_width = p.window_width * r.upto(3);
+    p.window_height = r.upto(8);
+    p.window_width = r.upto(seed == 5 ? 16 : 8);
+    p.grid_height = p.window_height * r.upto(3);
+    p.grid_width = p.window_width * r.upto(3);
     p.seq_len_q = p.seq_len_kv = p.grid_height * p.grid_width;
-    p.shift_y = r.upto(p.window_height) - 1, p.shift_x = r.upto(p.window_width) - 1;
+    p.shift_y = r.upto(p.window_height) - 1;
+    p.shift_x = r.upto(p.window_width) - 1;
     p.shift_bias = r.pick({0.0f, -2.0f, -100.0f});
   }
   if (r.chance(60) && !has_grid) trial::set_band(t, r);
   if (has_gap) {
     t.features |= ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW;
-    p.window_left = 3, p.window_right = 0, p.diagonal_offset = 0;
+    p.window_left = 3;
+    p.window_right = 0;
+    p.diagonal_offset = 0;
   }
   const bool strided = r.chance(25);
   if (strided) t.features |= ATTEST_WITH_STRIDES;
@@ -58,7 +65,10 @@ Trial make_trial(uint64_t seed, bool finite) {
   // On both sides, so that patches and global tokens may be beside it.
   const bool is_packed = seed % 5 == 3 && !has_grid;
   const bool has_order = !is_packed && !has_grid && seed % 7 == 1;
-  if (has_order) p.seq_len_kv = p.seq_len_q, trial::add_order(t, r);
+  if (has_order) {
+    p.seq_len_kv = p.seq_len_q;
+    trial::add_order(t, r);
+  }
   int64_t tokens_q = p.seq_len_q, tokens_kv = p.seq_len_kv;
   if (is_packed) {
     tokens_q = trial::add_packing(t, r, ATTEST_CU_SEQLENS_Q, p.seq_len_q);
@@ -113,7 +123,8 @@ Trial make_trial(uint64_t seed, bool finite) {
   }
   if (more.chance(25) && !has_grid) {
     t.features |= ATTEST_WITH_BLOCK_MASK;
-    p.block_q = more.upto(40), p.block_kv = more.upto(80);
+    p.block_q = more.upto(40);
+    p.block_kv = more.upto(80);
     Tensor& blocks = t.tensor[ATTEST_BLOCK_MASK] = trial::make(
         ATTEST_BOOL,
         {more.pick<int64_t>({1, p.batch}), more.pick<int64_t>({1, p.num_heads}),
@@ -173,7 +184,9 @@ Trial make_long_trial(bool has_bias) {
   p.struct_size = sizeof p;
   p.batch = has_bias ? 3 : 1;
   p.num_heads = p.num_kv_heads = has_bias ? 2 : 1;
-  p.seq_len_q = has_bias ? 400 : 3000, p.seq_len_kv = 640, p.head_dim = p.head_dim_v = 32;
+  p.seq_len_q = has_bias ? 400 : 3000;
+  p.seq_len_kv = 640;
+  p.head_dim = p.head_dim_v = 32;
   p.window_left = p.window_right = -1;
   p.softmax_scale = 0.2f;
   std::mt19937_64 random(1);

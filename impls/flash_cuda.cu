@@ -250,7 +250,10 @@ class Flash {
         shared_bytes_(cuda::most_shared_bytes()),
         work_(plan(given)) {
     at_launch(problem, shared_bytes_, Prepare{});
-    if (goes_on_sm90(problem)) on_sm90_.emplace(problem), work_ = repairs(problem);
+    if (goes_on_sm90(problem)) {
+      on_sm90_.emplace(problem);
+      work_ = repairs(problem);
+    }
   }
 
   const attest_problem& problem;

@@ -504,8 +504,8 @@ TEST(Kernels, InfinitiesStayHoweverSmallTheirWeight) {
             t.tensor[ATTEST_K].set(n, n % 24 == 0 && (rising ? j <= at : j == at) ? -400 : 0);
             t.tensor[ATTEST_V].set(n, 1);
           }
-          t.tensor[ATTEST_V].set(at * 24 + 3, trial::kInfinity),
-              t.tensor[ATTEST_V].set(at * 24 + 4, trial::kInfinity);
+          t.tensor[ATTEST_V].set(at * 24 + 3, trial::kInfinity);
+          t.tensor[ATTEST_V].set(at * 24 + 4, trial::kInfinity);
           t.tensor[ATTEST_V].set(10 * 24 + 4, -trial::kInfinity);
           if (masked) {  // from every second query
             t.features |= ATTEST_WITH_MASK;

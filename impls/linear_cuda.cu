@@ -55,7 +55,8 @@ struct OnTensorCores {
   static linear_mma::Work plan(const attest_linear_params& p) {
     const int64_t multiprocessors = cuda::multiprocessors();
     linear_mma::Work work{};
-    work.key_team = team(p.seq_len_kv), work.query_team = team(p.seq_len_q);
+    work.key_team = team(p.seq_len_kv);
+    work.query_team = team(p.seq_len_q);
     const split::Chunks chunks =
         split::quickest_chunks(p.seq_len_kv, work.key_team / Keys::kGroup * Keys::kKeys,
                                blocks(p.batch * p.num_kv_heads, work.key_team),
@@ -64,8 +65,10 @@ struct OnTensorCores {
         split::quickest_chunks(p.seq_len_q, work.query_team * Queries::kKeys,
                                blocks(p.batch * p.num_heads * across(p), work.query_team),
                                multiprocessors * Queries::kResident, kQueryStart, split::kMost);
-    work.chunk = chunks.size, work.chunks = chunks.count;
-    work.range = ranges.size, work.ranges = ranges.count;
+    work.chunk = chunks.size;
+    work.chunks = chunks.count;
+    work.range = ranges.size;
+    work.ranges = ranges.count;
     return work;
   }
   /// Blocks for that many teams.

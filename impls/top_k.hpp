@@ -40,7 +40,10 @@ inline Edge find(const attest_softmax_params& p, const float* logits, int64_t co
   int64_t ties = k - std::count_if(visible.begin(), visible.begin() + k,
                                    [&edge](float x) { return x > edge.least; });
   for (int64_t n = 0; ties > 0; ++n)
-    if (logits[reversed ? count - 1 - n : n] == edge.least) edge.last = n, --ties;
+    if (logits[reversed ? count - 1 - n : n] == edge.least) {
+      edge.last = n;
+      --ties;
+    }
   return edge;
 }
 

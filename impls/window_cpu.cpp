@@ -152,8 +152,10 @@ struct WindowCpu {
           slice.rel_place = places;
           slice.rel_centre = centre;
         }
-        if (p.shift_bias != 0 && impls::crosses_seam(region, w.window))
-          slice.region = region, slice.shift_bias = p.shift_bias;
+        if (p.shift_bias != 0 && impls::crosses_seam(region, w.window)) {
+          slice.region = region;
+          slice.shift_bias = p.shift_bias;
+        }
         return impls::attend<Tiles>(slice, part, {0, w.window}, scratch);
       }
       if (data[ATTEST_ORDER] != nullptr)

@@ -337,13 +337,17 @@ class Window {
     const auto& p = attest::params<attest_softmax_params>(problem);
     const auto number = [](int64_t value) { return static_cast<int>(value); };
     SmallWork& work = small_work_;
-    work.batch = number(p.batch), work.heads = number(p.num_heads);
+    work.batch = number(p.batch);
+    work.heads = number(p.num_heads);
     work.heads_of_key = number(p.num_heads / p.num_kv_heads);
-    work.window_height = number(p.window_height), work.window_width = number(p.window_width);
-    work.grid_height = number(p.grid_height), work.grid_width = number(p.grid_width);
+    work.window_height = number(p.window_height);
+    work.window_width = number(p.window_width);
+    work.grid_height = number(p.grid_height);
+    work.grid_width = number(p.grid_width);
     work.down = work.grid_height / work.window_height;
     work.across = work.grid_width / work.window_width;
-    work.shift_y = number(p.shift_y), work.shift_x = number(p.shift_x);
+    work.shift_y = number(p.shift_y);
+    work.shift_x = number(p.shift_x);
     work.chunks = number(p.head_dim / S::kPerChunk);
     work.scale = p.softmax_scale * kLog2E;
     work.shift_bias = in_base_2(p.shift_bias);
@@ -374,8 +378,10 @@ class Window {
   /// The work with the addresses of a run.
   template <class Anything>
   Anything with_rows(Anything work, void* const* data) const {
-    work.q = rows_of(ATTEST_Q, data), work.k = rows_of(ATTEST_K, data);
-    work.v = rows_of(ATTEST_V, data), work.o = rows_of(ATTEST_O, data);
+    work.q = rows_of(ATTEST_Q, data);
+    work.k = rows_of(ATTEST_K, data);
+    work.v = rows_of(ATTEST_V, data);
+    work.o = rows_of(ATTEST_O, data);
     work.lse = rows_of(ATTEST_LSE, data);
     return work;
   }
@@ -440,8 +446,10 @@ class Window {
     const attest_softmax_params& p = params(problem);
     const auto number = [](int64_t value) { return static_cast<int>(value); };
     PatchWork& work = patch_work_;
-    work.heads = number(p.num_heads), work.heads_of_key = number(p.num_heads / p.num_kv_heads);
-    work.tokens = number(p.seq_len_q), work.patch = number(window_rows(p));
+    work.heads = number(p.num_heads);
+    work.heads_of_key = number(p.num_heads / p.num_kv_heads);
+    work.tokens = number(p.seq_len_q);
+    work.patch = number(window_rows(p));
     work.patches = (work.tokens + work.patch - 1) / work.patch;
     work.tiles = (work.patch + S::kRows - 1) / S::kRows;
     work.chunks = number(p.head_dim / S::kPerChunk);

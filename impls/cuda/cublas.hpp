@@ -84,7 +84,8 @@ class Cublas {
         missing = "cuBLAS is not there (libcublas.so.11 to 13; ATTEST_CUBLAS names another)";
         return;
       }
-      find(found, "cublasCreate_v2", create), find(found, "cublasSetStream_v2", set_stream);
+      find(found, "cublasCreate_v2", create);
+      find(found, "cublasSetStream_v2", set_stream);
       find(found, "cublasSetWorkspace_v2", set_workspace);
       find(found, "cublasGemmStridedBatchedEx", multiply);
       find(found, "cublasGetStatusString", status_string);

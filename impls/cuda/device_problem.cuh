@@ -176,7 +176,8 @@ class DeviceProblem {
     // for it.
     const cudaError_t done = cudaDeviceSynchronize();
     if (copied != cudaSuccess || done != cudaSuccess) cudaFree(room_);
-    check(copied, "cudaMemcpy"), check(done, "cudaDeviceSynchronize");
+    check(copied, "cudaMemcpy");
+    check(done, "cudaDeviceSynchronize");
   }
   DeviceProblem(const DeviceProblem&) = delete;
   DeviceProblem& operator=(const DeviceProblem&) = delete;
@@ -203,7 +204,8 @@ class OnDevice {
     // As in DeviceProblem
     const cudaError_t done = cudaDeviceSynchronize();
     if (copied != cudaSuccess || done != cudaSuccess) cudaFree(there_);
-    check(copied, "cudaMemcpy"), check(done, "cudaDeviceSynchronize");
+    check(copied, "cudaMemcpy");
+    check(done, "cudaDeviceSynchronize");
   }
   OnDevice(const OnDevice&) = delete;
   OnDevice& operator=(const OnDevice&) = delete;

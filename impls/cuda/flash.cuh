@@ -321,9 +321,12 @@ class Block {
         row.top[half] = -INFINITY;
         row.total[half] = 0;
         if (row_of(m, half) >= task_.past || lane_ % 4 != 0) continue;
-        atomicMax(&common_begin, row.begin[half]), atomicMin(&common_end, row.end[half]);
-        if (keys.begin < keys.end)
-          atomicMin(&lowest, row.begin[half]), atomicMax(&highest, row.end[half]);
+        atomicMax(&common_begin, row.begin[half]);
+        atomicMin(&common_end, row.end[half]);
+        if (keys.begin < keys.end) {
+          atomicMin(&lowest, row.begin[half]);
+          atomicMax(&highest, row.end[half]);
+        }
       }
     __syncthreads();
     origin_ = highest > 0 ? lowest : 0;
@@ -509,9 +512,10 @@ class Block {
                           keys + place<S>(n * 16 + lane / 16 * 8 + lane % 8, 2 * c + lane / 8 % 2));
         const cuda::Right<Type> first{k[0], k[1]}, second{k[2], k[3]};
 #pragma unroll
-        for (int m = 0; m < S::kPerWarp; ++m)
-          cuda::multiply_add(scores[m][2 * n], q[m], first),
-              cuda::multiply_add(scores[m][2 * n + 1], q[m], second);
+        for (int m = 0; m < S::kPerWarp; ++m) {
+          cuda::multiply_add(scores[m][2 * n], q[m], first);
+          cuda::multiply_add(scores[m][2 * n + 1], q[m], second);
+        }
       }
     }
   }
@@ -818,9 +822,10 @@ class Block {
         load_right(values, keys, d, lane, v);
         const cuda::Right<Type> first{v[0], v[1]}, second{v[2], v[3]};
 #pragma unroll
-        for (int m = 0; m < S::kPerWarp; ++m)
-          cuda::multiply_add(sums_[m][2 * d], weights[m], first),
-              cuda::multiply_add(sums_[m][2 * d + 1], weights[m], second);
+        for (int m = 0; m < S::kPerWarp; ++m) {
+          cuda::multiply_add(sums_[m][2 * d], weights[m], first);
+          cuda::multiply_add(sums_[m][2 * d + 1], weights[m], second);
+        }
       }
     }
   }

@@ -187,14 +187,15 @@ struct Shared {
   }
 
   __device__ void make_barriers() const {
-    for (int slot = 0; slot < S::kSlots; ++slot)
-      sm90::init_barrier(query_full(slot), 1),
-          sm90::init_barrier(query_empty(slot), 4 * S::kConsumers);
+    for (int slot = 0; slot < S::kSlots; ++slot) {
+      sm90::init_barrier(query_full(slot), 1);
+      sm90::init_barrier(query_empty(slot), 4 * S::kConsumers);
+    }
     for (int stage = 0; stage < S::kStages; ++stage) {
-      sm90::init_barrier(keys_full(stage), 1),
-          sm90::init_barrier(keys_empty(stage), 4 * S::kConsumers);
-      sm90::init_barrier(values_full(stage), 1),
-          sm90::init_barrier(values_empty(stage), 4 * S::kConsumers);
+      sm90::init_barrier(keys_full(stage), 1);
+      sm90::init_barrier(keys_empty(stage), 4 * S::kConsumers);
+      sm90::init_barrier(values_full(stage), 1);
+      sm90::init_barrier(values_empty(stage), 4 * S::kConsumers);
     }
     sm90::init_barrier(landed(), 1);
     sm90::publish_barriers();
@@ -418,7 +419,8 @@ class Consumer {
         weigh(tile, scores, keep);
         // Late in a row its largest logit is seldom a new one, and sums stay as they are.
         const bool changes = __any_sync(0xffffffff, keep[0] != 1 || keep[1] != 1);
-        sm90::settle(total_[0], shared_.tiles), sm90::settle(total_[1], shared_.tiles);
+        sm90::settle(total_[0], shared_.tiles);
+        sm90::settle(total_[1], shared_.tiles);
         sm90::wait_products<0>();
         sm90::pin(sums);
         if (!cuda::planted(Bug::kValuesGivenBackEarly)) release_values();
@@ -502,7 +504,8 @@ class Consumer {
   }
   /// And the tile of queries, with the last keys of a task.
   __device__ void release_keys(int tile) {
-    release(shared_.keys_empty(keys_.place)), keys_.advance();
+    release(shared_.keys_empty(keys_.place));
+    keys_.advance();
     if (tile == (cuda::planted(Bug::kQueryGivenBackEarly) ? 0 : task_.tiles - 1))
       release(shared_.query_empty(slot_.place));
   }
@@ -522,7 +525,8 @@ class Consumer {
     sm90::commit_products();
   }
   __device__ void release_values() {
-    release(shared_.values_empty(values_.place)), values_.advance();
+    release(shared_.values_empty(values_.place));
+    values_.advance();
   }
 
   /// Dot products become weights 2^(logit - top); keep: what is left of weights before. Largest

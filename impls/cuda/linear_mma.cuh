@@ -293,7 +293,8 @@ class KeySums {
       if (left > 0) {
         keys.copy(ring + stage * S::kStageBytes, counting);
         values.copy(ring + stage * S::kStageBytes + S::kTileBytes, counting);
-        keys.go_on(stride), values.go_on(stride);
+        keys.go_on(stride);
+        values.go_on(stride);
       }
       left -= stride;
       cuda::commit_copies();
@@ -641,8 +642,10 @@ class Queries {
       const float scale = total < kLeast ? 0x1p64f : 0x1p-64f;
       total *= scale;
 #pragma unroll
-      for (int n = 0; n < S::kAcross; ++n)
-        sums[n][2 * half] *= scale, sums[n][2 * half + 1] *= scale;
+      for (int n = 0; n < S::kAcross; ++n) {
+        sums[n][2 * half] *= scale;
+        sums[n][2 * half + 1] *= scale;
+      }
     }
     const float factor = 1 / total;
     uint32_t words[OfO::kWords];
@@ -650,7 +653,8 @@ class Queries {
     for (int n = 0; n < S::kAcross; ++n) {
       const float o[] = {sums[n][2 * half] * factor, sums[n][2 * half + 1] * factor};
       if constexpr (sizeof(T) == 4) {
-        words[2 * n] = __float_as_uint(o[0]), words[2 * n + 1] = __float_as_uint(o[1]);
+        words[2 * n] = __float_as_uint(o[0]);
+        words[2 * n + 1] = __float_as_uint(o[1]);
       } else {
         words[n] = cuda::pack(o[0], o[1], typename Storage<T>::Type());
       }

@@ -52,7 +52,8 @@ class PatchBlock {
         warp_(static_cast<int>(threadIdx.x) / 32) {
     const int tile = block % work.tiles, patch = block / work.tiles % work.patches,
               pair = block / work.tiles / work.patches;
-    head_ = pair % work.heads, sequence_ = pair / work.heads;
+    head_ = pair % work.heads;
+    sequence_ = pair / work.heads;
     const int first = patch * work.patch, past = min(first + work.patch, work.tokens);
     count_ = min(work.patch, work.tokens);
     first_key_ = past - min(past, work.patch);  // a short last patch is filled up
@@ -141,7 +142,10 @@ class PatchBlock {
 #pragma unroll
     for (int m = 0; m < S::kPerWarp; ++m) {
 #pragma unroll
-      for (int half = 0; half < 2; ++half) top_[m][half] = -INFINITY, total_[m][half] = 0;
+      for (int half = 0; half < 2; ++half) {
+        top_[m][half] = -INFINITY;
+        total_[m][half] = 0;
+      }
 #pragma unroll
       for (int d = 0; d < S::kDim / 8; ++d)
 #pragma unroll

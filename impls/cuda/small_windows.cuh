@@ -140,9 +140,17 @@ class SmallWindows {
   __device__ uint32_t v(int stage) const { return tile(stage, 2); }
 
   __device__ void go_on(GridWindow& window) const {
-    window.x += work_.step.x, window.y += work_.step.y, window.sequence += work_.step.sequence;
-    if (window.x >= work_.across) window.x -= work_.across, ++window.y;
-    if (window.y >= work_.down) window.y -= work_.down, ++window.sequence;
+    window.x += work_.step.x;
+    window.y += work_.step.y;
+    window.sequence += work_.step.sequence;
+    if (window.x >= work_.across) {
+      window.x -= work_.across;
+      ++window.y;
+    }
+    if (window.y >= work_.down) {
+      window.y -= work_.down;
+      ++window.sequence;
+    }
   }
   /// Which token of the sequence lies at (y, x) of the rolled grid, both less than twice its size.
   __device__ int token(int y, int x) const {
@@ -191,13 +199,16 @@ class SmallWindows {
     const int place = static_cast<int>(threadIdx.x);
     if (place < kMostPlaces) {
       const int y = place / work_.window_width, x = place % work_.window_width;
-      tables_.y[place] = y + work_.shift_y, tables_.x[place] = x + work_.shift_x;
+      tables_.y[place] = y + work_.shift_y;
+      tables_.x[place] = x + work_.shift_x;
       tables_.code[place] = y * (2 * work_.window_width - 1) + x;
     }
     if (place == 0) {
       const int kv_head = head_ / work_.heads_of_key;
-      tables_.q = work_.q.of(0, head_), tables_.k = work_.k.of(0, kv_head);
-      tables_.v = work_.v.of(0, kv_head), tables_.o = work_.o.of(0, head_);
+      tables_.q = work_.q.of(0, head_);
+      tables_.k = work_.k.of(0, kv_head);
+      tables_.v = work_.v.of(0, kv_head);
+      tables_.o = work_.o.of(0, head_);
     }
   }
   __device__ void load_bias() const {

@@ -114,13 +114,18 @@ class BackwardKernel {
     Buffers(const attest_problem& problem, void* memory) {
       const auto& p = attest::params<attest_softmax_params>(problem);
       Arena arena(memory);
-      k = arena.take(p.seq_len_kv * p.head_dim), v = arena.take(p.seq_len_kv * p.head_dim_v);
-      dk = arena.take(p.seq_len_kv * p.head_dim), dv = arena.take(p.seq_len_kv * p.head_dim_v);
+      k = arena.take(p.seq_len_kv * p.head_dim);
+      v = arena.take(p.seq_len_kv * p.head_dim_v);
+      dk = arena.take(p.seq_len_kv * p.head_dim);
+      dv = arena.take(p.seq_len_kv * p.head_dim_v);
       dk_tile = arena.take(p.seq_len_kv * p.head_dim);
       dv_tile = arena.take(p.seq_len_kv * p.head_dim_v);
-      of_k = arena.take(p.seq_len_kv), of_v = arena.take(p.seq_len_kv);
-      q = arena.take(p.head_dim), d_o = arena.take(p.head_dim_v);
-      dq = arena.take(p.head_dim), dq_tile = arena.take(p.head_dim);
+      of_k = arena.take(p.seq_len_kv);
+      of_v = arena.take(p.seq_len_kv);
+      q = arena.take(p.head_dim);
+      d_o = arena.take(p.head_dim_v);
+      dq = arena.take(p.head_dim);
+      dq_tile = arena.take(p.head_dim);
       d_bias = arena.take(dense_dbias::elements(problem.tensor[ATTEST_DBIAS]));
       const int64_t offsets = dense_dbias::elements(problem.tensor[ATTEST_DREL_BIAS]);
       d_rel_bias = arena.take(offsets + p.num_heads);
@@ -174,7 +179,10 @@ class BackwardKernel {
       const auto [batch, row] = a_.key(b, j);
       float of_k = a_.k_factor(b, kv_head, j), of_v = a_.v_factor(b, kv_head, j);
       x_.of_k[j] = x_.of_v[j] = 1;
-      if (factors_come_late()) std::swap(of_k, x_.of_k[j]), std::swap(of_v, x_.of_v[j]);
+      if (factors_come_late()) {
+        std::swap(of_k, x_.of_k[j]);
+        std::swap(of_v, x_.of_v[j]);
+      }
       for (int64_t d = 0; d < p.head_dim; ++d)
         x_.k[j * p.head_dim + d] = of_k * a_.k(batch, kv_head, row, d);
       for (int64_t d = 0; d < p.head_dim_v; ++d)
@@ -187,9 +195,13 @@ class BackwardKernel {
     for (int64_t n = 0; n < queries; ++n) {
       const int64_t row = m_.reversed ? queries - 1 - n : n;
       add_query(b, first + row / a_.rows(b), row % a_.rows(b));
-      if (ends_tile(n)) join(x_.dk_tile, dk, x_.dk), join(x_.dv_tile, dv, x_.dv);
+      if (ends_tile(n)) {
+        join(x_.dk_tile, dk, x_.dk);
+        join(x_.dv_tile, dv, x_.dv);
+      }
     }
-    join(x_.dk_tile, dk, x_.dk), join(x_.dv_tile, dv, x_.dv);
+    join(x_.dk_tile, dk, x_.dk);
+    join(x_.dv_tile, dv, x_.dv);
     for (int64_t j = 0; j < a_.key_rows(b); ++j) {
       const auto [batch, row] = a_.key(b, j);
       for (int64_t d = 0; d < p.head_dim; ++d)
@@ -262,7 +274,8 @@ class BackwardKernel {
       const auto cap = static_cast<double>(p.softcap);
       if (cap > 0) score = cap * std::tanh(score / cap);
       const double weight = std::exp(score + term - given);
-      total += weight, sum += weight * gradient;
+      total += weight;
+      sum += weight * gradient;
     }
     total += std::exp(static_cast<double>(a_.sink(h)) - given);
     return {given + std::log(total), kept(static_cast<float>(sum / total), dtype)};

@@ -118,7 +118,10 @@ constexpr void apply(const Declaration& d, Arithmetic& a) {
     case About::kPv: a.pv = d.dtype; break;
     case About::kAccumulator: a.accumulator = d.dtype; break;
     case About::kBit: a.ways |= d.bit; break;
-    case About::kExp: a.exp_error = d.exp_error, a.exp_leans = d.exp_leans; break;
+    case About::kExp:
+      a.exp_error = d.exp_error;
+      a.exp_leans = d.exp_leans;
+      break;
   }
 }
 
@@ -129,7 +132,8 @@ constexpr Arithmetic arithmetic_of(Pair pair, size_t turn) {
                                    ATTEST_SUMS_ROUNDED_P | ATTEST_FLUSHES_SUBNORMALS;
   constexpr int32_t kRounded[] = {ATTEST_BF16, ATTEST_F16, ATTEST_F8E4M3};
   Arithmetic a = kFloat;
-  apply(kDeclarations[pair.first], a), apply(kDeclarations[pair.second], a);
+  apply(kDeclarations[pair.first], a);
+  apply(kDeclarations[pair.second], a);
   if ((a.ways & kOfRounding) != 0 && a.probability == ATTEST_F32 && a.pv == ATTEST_F32)
     a.probability = kRounded[turn % 3];
   return a;

@@ -113,7 +113,8 @@ class LinearKernel {
         }
       }
     }
-    keep_state(x_.state, x_.dim * x_.channels), keep_state(x_.z, x_.dim);
+    keep_state(x_.state, x_.dim * x_.channels);
+    keep_state(x_.z, x_.dim);
   }
 
   // kRows channels of phi times the values of a tile of keys.

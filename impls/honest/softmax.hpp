@@ -192,7 +192,10 @@ class SoftmaxKernel {
       load(ATTEST_V, a_.v, at, kv_head, dim_v, value);
       for (int64_t d = 0; d < dim_v; ++d) {
         value[d] *= of_value;
-        if (!std::isfinite(value[d])) wild_.push_back({n, d, value[d]}), value[d] = 0;
+        if (!std::isfinite(value[d])) {
+          wild_.push_back({n, d, value[d]});
+          value[d] = 0;
+        }
       }
       std::fill(value + dim_v, value + x_.channels, 0.0f);
     }
@@ -324,8 +327,10 @@ class SoftmaxKernel {
         if (keep != 1) round_sums(sums, channels);
         if (row.top == kHidden)
           std::fill_n(s, count, 0.0f);
-        else
-          exponentials(s, count, row.top, c), row.total = probabilities(s, count, 1, c, row.total);
+        else {
+          exponentials(s, count, row.top, c);
+          row.total = probabilities(s, count, 1, c, row.total);
+        }
         if (!m_.cuts_normaliser) round_row(&row.total, 1, m_.normaliser);
       }
       if (c.accumulator != ATTEST_F32)

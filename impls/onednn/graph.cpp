@@ -36,7 +36,10 @@ int64_t group_of(const attest_problem& problem) {
 Tensor outer(const attest_problem& problem, Number number, const attest_tensor& t, bool of_keys,
              bool heads_first) {
   Dims dims{t.dim[0], t.dim[1]}, strides{t.stride[0], t.stride[1]};
-  if (heads_first) std::swap(dims[0], dims[1]), std::swap(strides[0], strides[1]);
+  if (heads_first) {
+    std::swap(dims[0], dims[1]);
+    std::swap(strides[0], strides[1]);
+  }
   if (const int64_t group = group_of(problem); group > 1) {
     const int64_t shared = of_keys || t.dim[1] == 1 ? 1 : group;
     dims = {t.dim[0], t.dim[1] / shared, shared};

@@ -95,14 +95,17 @@ class Device {
     if (kWay == Way::kWaits) driver("cuStreamSynchronize", stream);
     if (kWay == Way::kAllocates) allocate();
     unsigned long long memory = 0;
-    if (kWay == Way::kPool)
-      driver("cuMemAllocAsync", &memory, size_t{1} << 20, stream),
-          driver("cuMemFreeAsync", memory, stream);
+    if (kWay == Way::kPool) {
+      driver("cuMemAllocAsync", &memory, size_t{1} << 20, stream);
+      driver("cuMemFreeAsync", memory, stream);
+    }
     if (kWay == Way::kStale && runs_++ > 0) return;
     ++left_;
     std::memcpy(data_, data, sizeof(data_));
-    if (kWay == Way::kUncaptured)
-      attend(this), driver("cuLaunchHostFunc", stream, &nothing, static_cast<void*>(this));
+    if (kWay == Way::kUncaptured) {
+      attend(this);
+      driver("cuLaunchHostFunc", stream, &nothing, static_cast<void*>(this));
+    }
     if (kWay != Way::kUncaptured)
       driver("cuLaunchHostFunc", stream, &attend, static_cast<void*>(this));
     if (kWay == Way::kBehind || (kWay == Way::kLater && runs_++ > 0)) end_of(data, ATTEST_O)[1] = 1;

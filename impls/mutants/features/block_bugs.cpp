@@ -162,7 +162,8 @@ class Sight {
         // As a dense [num_heads, batch] would be read.
         const int64_t batch = blocks_.dim(0), heads = blocks_.dim(1),
                       at = (heads > 1 ? h : 0) * batch + (batch > 1 ? b : 0);
-        b = at / heads, h = at % heads;
+        b = at / heads;
+        h = at % heads;
         break;
       }
       case Bug::kTileOfQueries: row -= row % 2; break;
@@ -207,7 +208,10 @@ void spoil(Bug bug, const attest_problem& problem, void* const* data, Copy& c) {
       for (int64_t i = 0; i < p.seq_len_q; ++i)
         for (int64_t j = 0; j < p.seq_len_kv; ++j) c.bytes.push_back(sight.sees(b, h, i, j));
   c.forget(ATTEST_BLOCK_MASK);
-  if (p.global_tokens > 0) p.window_left = p.window_right = -1, p.global_tokens = 0;
+  if (p.global_tokens > 0) {
+    p.window_left = p.window_right = -1;
+    p.global_tokens = 0;
+  }
   attest_tensor& mask = c.tensor[ATTEST_MASK];
   mask.dtype = ATTEST_BOOL;
   mask.rank = 4;

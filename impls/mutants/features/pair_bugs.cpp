@@ -208,7 +208,8 @@ void take_as_mask(Copy& c, const Sees& sees) {
         for (int64_t j = 0; j < p.seq_len_kv; ++j) c.bytes.push_back(sees(b, h, i, j));
   attest_tensor& spec = c.tensor[ATTEST_MASK];
   const int64_t dims[] = {p.batch, p.num_heads, p.seq_len_q, p.seq_len_kv};
-  spec.rank = 4, spec.dtype = ATTEST_BOOL;
+  spec.rank = 4;
+  spec.dtype = ATTEST_BOOL;
   std::copy_n(dims, 4, spec.dim);
   c.take_for_dense(ATTEST_MASK);
   c.data[ATTEST_MASK] = c.bytes.data();

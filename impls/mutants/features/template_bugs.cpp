@@ -131,7 +131,8 @@ void number_pages(Copy<attest_softmax_params>& c) {
   if (!c.data[ATTEST_PAGE_TABLE]) return;
   const int64_t entries = c.tensor[ATTEST_PAGE_TABLE].dim[0] * c.tensor[ATTEST_PAGE_TABLE].dim[1];
   for (int32_t page = 0; page < entries; ++page) c.integers.push_back(page);
-  c.take_for_dense(ATTEST_PAGE_TABLE), c.data[ATTEST_PAGE_TABLE] = c.integers.data();
+  c.take_for_dense(ATTEST_PAGE_TABLE);
+  c.data[ATTEST_PAGE_TABLE] = c.integers.data();
 }
 
 void spoil(Bug bug, Copy<attest_softmax_params>& c) {

@@ -444,7 +444,10 @@ class Gradients {
     float term = weight * (is(Bug::kBiasGradientOfDoV) ? gradient : gradient - delta);
     if (is(Bug::kBiasGradientScaled)) term *= p.softmax_scale;
     if (is(Bug::kBiasGradientSloped)) term *= slope;
-    if (!is(Bug::kBiasGradientOfPositions)) i = a_.token(i), j = a_.token(j);
+    if (!is(Bug::kBiasGradientOfPositions)) {
+      i = a_.token(i);
+      j = a_.token(j);
+    }
     float& sum = dbias_[dense_dbias::place(of_bias_, b, h, i, j)];
     sum = is(Bug::kBiasGradientUnwritten) && std::isnan(sum) ? term : sum + term;
     if (is(Bug::kBiasGradientF16)) sum = mutants::rounded(sum, 11);
@@ -536,7 +539,8 @@ class Gradients {
       const float logit = logit_of(dot_of(b, h, kv_head, i, j), b, h, i, j);
       if (logit == kHidden) continue;
       const float weight = std::exp(logit - lse);
-      total += weight, sum += weight * gradient_of(b, h, kv_head, i, j);
+      total += weight;
+      sum += weight * gradient_of(b, h, kv_head, i, j);
     }
     return total > 0 ? sum / total : 0;
   }
@@ -595,8 +599,10 @@ class Gradients {
         add_to_bias(b, h, i, j, weight, gradient, of_row, slope_of(dot));
       if (a_.d_rel_bias && logit != kHidden && counts)
         add_to_rel_bias(b, h, i, j, weight * (gradient - of_row));
-      if (is(Bug::kProductF16))
-        weight = mutants::rounded(weight, 11), ds = mutants::rounded(ds, 11);
+      if (is(Bug::kProductF16)) {
+        weight = mutants::rounded(weight, 11);
+        ds = mutants::rounded(ds, 11);
+      }
       if (is(Bug::kDvUnnormalised)) weight = std::exp(seen);
       if (is(Bug::kGlobalQueriesLost) && outside_band(b, i, j)) weight = 0;
       const bool is_borrowed =

@@ -75,7 +75,8 @@ class DeformableKernel {
     if (is(Mutation::kDeformableNextWeight)) point = (point + 1) % points;
     if (is(Mutation::kDeformableWeightsTurned)) {
       const int64_t at = point * levels + level;  // as in [points, levels]
-      level = at / points, point = at % points;
+      level = at / points;
+      point = at % points;
     }
     const float weight = a_.weights(b, h, i, level, point);
     if (is(Mutation::kDeformableNanWeightZero) && std::isnan(weight)) return 0;

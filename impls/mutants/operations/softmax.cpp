@@ -39,7 +39,8 @@ struct Copy {
 };
 
 void swap_axes(attest_tensor& tensor, int a, int b) {
-  std::swap(tensor.stride[a], tensor.stride[b]), std::swap(tensor.dim[a], tensor.dim[b]);
+  std::swap(tensor.stride[a], tensor.stride[b]);
+  std::swap(tensor.dim[a], tensor.dim[b]);
 }
 
 void mutate(Mutation mutation, Copy& copy) {
@@ -259,7 +260,8 @@ class Kernel {
   }
   static void copy_sums(const Scratch& from, const Scratch& to) {
     std::copy_n(from.sum, from.rows * from.channels, to.sum);
-    std::copy_n(from.top, from.rows, to.top), std::copy_n(from.total, from.rows, to.total);
+    std::copy_n(from.top, from.rows, to.top);
+    std::copy_n(from.total, from.rows, to.total);
   }
 
   Rows rows_of(const Block& at, const Scratch& x, const PairTerms<T>& terms) const {
@@ -352,7 +354,8 @@ class Kernel {
     float worst = 0;
     for (int64_t j = 0; j < kTile; ++j) {
       float *const row = x.row, *const v = x.v + j * x.channels;
-      std::fill_n(row, head_dim, 0.0f), std::fill_n(v, x.channels, 0.0f);
+      std::fill_n(row, head_dim, 0.0f);
+      std::fill_n(v, x.channels, 0.0f);
       if (begin + j < end) {
         const attest::Cell key = key_cell(at.read_b, begin + j - early),
                            value = value_cell(at.read_b, begin + j - early);

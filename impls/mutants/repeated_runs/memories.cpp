@@ -88,7 +88,8 @@ class Remembered {
     std::string now;
     each(memory_.watched, data, [&](int32_t index) { now += bytes_of(index, data); });
     const bool same = has_run_ && now == watched_;
-    watched_ = std::move(now), has_run_ = true;
+    watched_ = std::move(now);
+    has_run_ = true;
     return same;
   }
   bool keeps_outputs() const { return (memory_.kept & kOutputs) != 0; }

@@ -91,7 +91,8 @@ struct Related {
   template <class T>
   static void score(const attest::Softmax<T>& a, int64_t b, int64_t h, int64_t i, Row& row) {
     const attest::Keys keys = a.keys(b, i);
-    row.score.assign(size_t(a.p.seq_len_kv), -INFINITY), row.hidden.clear();
+    row.score.assign(size_t(a.p.seq_len_kv), -INFINITY);
+    row.hidden.clear();
     for (int64_t j = 0; j < a.p.seq_len_kv; ++j) {
       const bool seen = j >= keys.begin && j < keys.end && a.pair_term(b, h, i, j) != -INFINITY;
       if (!seen && kBug != Bug::kMaximumOfAll) continue;
@@ -120,7 +121,8 @@ struct Related {
 
   template <class T>
   static void attend(const attest::Softmax<T>& a, int64_t b, int64_t h, float top, Row& row) {
-    row.sum.assign(size_t(a.p.head_dim_v), 0.0f), row.total = 0;
+    row.sum.assign(size_t(a.p.head_dim_v), 0.0f);
+    row.total = 0;
     int rises = 0;
     for (int64_t j = 0; j < a.p.seq_len_kv; ++j) {
       const float s = row.score[size_t(j)];

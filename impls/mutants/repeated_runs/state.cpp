@@ -253,7 +253,10 @@ struct OwnProblem {
 void forget(Bug bug, OwnProblem& own) {
   attest_softmax_params& p = own.params;
   const auto drop = [&](int32_t role) { own.tensor[static_cast<size_t>(role)] = {}; };
-  const auto drop_keys = [&] { drop(ATTEST_K), drop(ATTEST_V); };
+  const auto drop_keys = [&] {
+    drop(ATTEST_K);
+    drop(ATTEST_V);
+  };
   switch (bug) {
     case Bug::kOneAtATimeKept:
     case Bug::kKeyWithoutScale: p.softmax_scale = 0; break;
@@ -274,7 +277,10 @@ void forget(Bug bug, OwnProblem& own) {
     case Bug::kKeyWithoutPatches: p.patch_size = 0; break;
     case Bug::kKeyOfPatchesPresent: p.patch_size = p.patch_size > 0; break;
     case Bug::kKeyWithoutShift: p.shift_y = p.shift_x = 0; break;
-    case Bug::kKeyOfShiftPresent: p.shift_y = p.shift_y > 0, p.shift_x = p.shift_x > 0; break;
+    case Bug::kKeyOfShiftPresent:
+      p.shift_y = p.shift_y > 0;
+      p.shift_x = p.shift_x > 0;
+      break;
     case Bug::kKeyWithoutShiftBias: p.shift_bias = 0; break;
     case Bug::kKeyWithoutGridWindow:
       drop(ATTEST_REL_BIAS);
@@ -436,11 +442,16 @@ class State {
     }
     process().last_scale = own_->params.softmax_scale;
     destroyed_ = process().destroyed;
-    ++process().alive, ++alive_of_mine();
+    ++process().alive;
+    ++alive_of_mine();
   }
   State(State&& other) noexcept = default;
   ~State() {
-    if (own_) ++process().destroyed, --process().alive, --alive_of_mine();
+    if (own_) {
+      ++process().destroyed;
+      --process().alive;
+      --alive_of_mine();
+    }
   }
 
   /// No template: the dtype is the cached problem's, as all that a plan has.
@@ -574,7 +585,8 @@ class State {
 
   template <class T>
   void keep(const attest::Softmax<T>& a, const void* address) {
-    kept_.clear(), kept_for_ = address;
+    kept_.clear();
+    kept_for_ = address;
     each(a, [&](T& element) { kept_.push_back(static_cast<float>(element)); });
   }
   template <class T>

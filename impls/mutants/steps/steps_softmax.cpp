@@ -173,7 +173,8 @@ class Kernel {
     float worst = 0;
     for (int64_t j = 0; j < tile_; ++j) {
       float* v = x.v + j * x.channels;
-      std::fill_n(x.line, head_dim, 0.0f), std::fill_n(v, x.channels, 0.0f);
+      std::fill_n(x.line, head_dim, 0.0f);
+      std::fill_n(v, x.channels, 0.0f);
       if (j < keys) {
         const attest::Cell key = a_.key(at.b, begin + j);
         load_row(&a_.k(key.batch, head, key.row, 0), a_.k.stride(3), head_dim, x.line);

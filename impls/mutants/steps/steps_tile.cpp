@@ -233,7 +233,8 @@ ATTEST_INLINE float to_weights(const Rows& rows, const Row& row, const Tile& til
   const Planted& planted = *rows.step->planted;
   const float top = row.top;
   if (planted.bug == Bug::kHiddenWeighOne && row.top == kHidden && reaches(row, tile)) {
-    std::fill_n(p, tile.keys, 1.0f), std::fill_n(p + tile.keys, tile.size - tile.keys, 0.0f);
+    std::fill_n(p, tile.keys, 1.0f);
+    std::fill_n(p + tile.keys, tile.size - tile.keys, 0.0f);
   } else if (planted.bug == Bug::kFarWeigh || planted.bug == Bug::kExponentWraps) {
     for (int64_t j = 0; j < tile.size; ++j) p[j] = weigh_wrongly(planted, p[j], top);
   } else {

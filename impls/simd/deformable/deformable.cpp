@@ -79,7 +79,8 @@ HWY_INLINE void store_channels(Vector (&sum)[vectors], float* target) {
     HWY_ALIGN float ordered[2 * kLanes];
     if (std::is_same<T, Bf16>::value && w + 1 < vectors && w % 2 == 0) {
       store_pairs(sum[w], sum[w + 1], ordered);
-      sum[w] = hn::Load(d, ordered), sum[w + 1] = hn::Load(d, ordered + kLanes);
+      sum[w] = hn::Load(d, ordered);
+      sum[w + 1] = hn::Load(d, ordered + kLanes);
     }
     hn::StoreU(sum[w], d, target + w * kLanes);
   }
@@ -230,8 +231,10 @@ void sample(const DeformableSlice& s, Range queries, float* memory) {
     weights.read(query, count, b.weights);
     place_points(b, count, s.align_corners);
     // Those of the next block
-    for (int64_t n = count; n < std::min(2 * count, all - first); ++n)
-      locations.prefetch(query[n]), weights.prefetch(query[n]);
+    for (int64_t n = count; n < std::min(2 * count, all - first); ++n) {
+      locations.prefetch(query[n]);
+      weights.prefetch(query[n]);
+    }
     if (packs)
       write_rows<true, T>(s, b, v, query, count);
     else

@@ -74,11 +74,14 @@ struct Block {
     const auto integers = [&](int64_t count) { return reinterpret_cast<int32_t*>(floats(count)); };
     for (float** of_level : {&scale_x, &scale_y, &width, &height})
       *of_level = floats(query_points + kLanes);
-    first = integers(query_points + kLanes), across = integers(query_points + kLanes);
-    locations = floats(2 * room), weights = floats(room);
+    first = integers(query_points + kLanes);
+    across = integers(query_points + kLanes);
+    locations = floats(2 * room);
+    weights = floats(room);
     spots = reinterpret_cast<Spots*>(floats(8 * room));
     sums = floats(s.channels);
-    bin = integers(queries_of_call), order = integers(queries_of_call);
+    bin = integers(queries_of_call);
+    order = integers(queries_of_call);
     const int64_t tokens = packs_rows(s, queries_of_call) ? tokens_of(s) : 0;
     packed_v = floats((1 + tokens) * s.channels * size_of(s.v_dtype) / 4 + 1);
   }

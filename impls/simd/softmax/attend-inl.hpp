@@ -169,7 +169,10 @@ const T* row_at(const Slice& s, const T* data, int64_t stride, int64_t page_stri
 
 /// What bias, mask and block mask add to the logit of places i and j; -inf: not attended.
 inline float pair_term(const Slice& s, int64_t i, int64_t j) {
-  if (s.pairs_of_rows) i = s.order[i], j = s.order[j];
+  if (s.pairs_of_rows) {
+    i = s.order[i];
+    j = s.order[j];
+  }
   if (s.mask != nullptr && s.mask[i * s.mask_stride_q + j * s.mask_stride_kv] == 0)
     return -kInfinity;
   if (s.block_mask != nullptr && !blocks_show<true>(s, i, i, {j, j + 1})) return -kInfinity;

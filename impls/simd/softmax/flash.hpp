@@ -85,7 +85,9 @@ struct Flash {
                   floats = stride * round_up(p.seq_len_kv, kPairKeys),
                   bytes = round_up(4 * floats * bias.dim[1], 256);
     if (bytes > kMaxTableBytes) return;
-    work.table_stride = stride, work.table_heads = bias.dim[1], work.table_floats = floats;
+    work.table_stride = stride;
+    work.table_heads = bias.dim[1];
+    work.table_floats = floats;
     work.table_bytes = static_cast<size_t>(bytes);
   }
   void fill_tables(void* const* data, const Plan& work, float* tables) const {

@@ -232,12 +232,16 @@ ATTEST_IMPLS_DOTS void multiply_one_vector(const Left& a, int64_t rows, const ui
         add_eight(second, sum + 8);
         __builtin_prefetch(ahead + n * 64, 0, 2);
         __builtin_prefetch(also_ahead + n * 64, 0, 2);
-        first += 4, second += 4;
+        first += 4;
+        second += 4;
         asm("" : "+r"(first), "+r"(second));
       }
     }
     for (int i = 0; i < 16; ++i) V::store(out + i * 16, sum[i]);
-    if (fetches) ahead += depth * 32, also_ahead += depth * 32;
+    if (fetches) {
+      ahead += depth * 32;
+      also_ahead += depth * 32;
+    }
   }
 }
 

@@ -290,7 +290,9 @@ template <class T>
 void attend_block(const Slice& s, const TopK& top, const Block& b, const TopKScratch& m) {
   for (int64_t i = 0; i < kBlock; ++i) {
     List& list = m.lists[i];
-    list.count = 0, list.limit = 2 * top.keys + kSpareKeys, list.has_nan = false;
+    list.count = 0;
+    list.limit = 2 * top.keys + kSpareKeys;
+    list.has_nan = false;
     if (planted(TopKBug::kStaleThresholds)) continue;
     m.least[i] = top.all_ties ? std::numeric_limits<float>::lowest() : -kInfinity;
   }

@@ -68,16 +68,23 @@ BackwardScratch cut(char* base, int64_t head_dim, int64_t head_dim_v, bool has_d
                 width_v = pitch(head_dim_v);
   BackwardScratch m;
   m.part = reinterpret_cast<Part*>(floats(static_cast<int64_t>(sizeof(Part) / 4)));
-  m.keys = floats(keys * width), m.values = floats(keys * width_v);
-  m.dk = floats(keys * width), m.dv = floats(keys * width_v);
-  m.q = floats(kQueries * width), m.d_o = floats(kQueries * width_v);
-  m.q_turned = floats(kQueries * width), m.do_turned = floats(kQueries * width_v);
+  m.keys = floats(keys * width);
+  m.values = floats(keys * width_v);
+  m.dk = floats(keys * width);
+  m.dv = floats(keys * width_v);
+  m.q = floats(kQueries * width);
+  m.d_o = floats(kQueries * width_v);
+  m.q_turned = floats(kQueries * width);
+  m.do_turned = floats(kQueries * width_v);
   m.dq = floats(kQueries * width);
-  m.lse = floats(kQueries), m.delta = floats(kQueries);
+  m.lse = floats(kQueries);
+  m.delta = floats(kQueries);
   m.rel = reinterpret_cast<int32_t*>(floats(kQueries));
   m.region = reinterpret_cast<int32_t*>(floats(kQueries));
-  m.scores = floats(kTileKeys * kBlock), m.slopes = floats(kTileKeys * kBlock);
-  m.p = floats(kTileKeys * kQueries), m.ds = floats(kTileKeys * kQueries);
+  m.scores = floats(kTileKeys * kBlock);
+  m.slopes = floats(kTileKeys * kBlock);
+  m.p = floats(kTileKeys * kQueries);
+  m.ds = floats(kTileKeys * kQueries);
   m.rows = floats(kLanes * width);
   m.pair_terms = floats(kPairKeys * kBlock);
   m.bias_sums = has_d_bias ? floats(keys * kQueries) : nullptr;
@@ -376,8 +383,10 @@ void add_queries(const BackwardSlice& s, Range queries, Range keys, const float*
     m.rel[i] = s.rel_place != nullptr ? s.rel_place[place] : 0;
     m.region[i] = s.region != nullptr ? s.region[place] : 0;
   }
-  for (int64_t g = 0; g < groups.count; ++g)
-    groups.group[g].rel = m.rel + g * kBlock, groups.group[g].region = m.region + g * kBlock;
+  for (int64_t g = 0; g < groups.count; ++g) {
+    groups.group[g].rel = m.rel + g * kBlock;
+    groups.group[g].region = m.region + g * kBlock;
+  }
   std::memset(m.dq, 0, static_cast<size_t>(kQueries * width) * 4);
   const bool always = always_edited(s);
   int finite = part.all_finite ? -1 : 0;  // whether K, Q and dO are; -1: Q and dO are not known yet
@@ -390,7 +399,10 @@ void add_queries(const BackwardSlice& s, Range queries, Range keys, const float*
     bool sees_tile[kGroups], any_edited = false;
     for (int64_t g = 0; g < groups.count; ++g) {
       sees_tile[g] = any_sees(s, groups.group + g, 1, tile);
-      if (sees_tile[g]) seen.first = std::min(seen.first, g), seen.last = g;
+      if (sees_tile[g]) {
+        seen.first = std::min(seen.first, g);
+        seen.last = g;
+      }
     }
     for (int64_t g = seen.first; g <= seen.last; ++g) {
       const Block& b = groups.group[g];

@@ -297,7 +297,8 @@ void judge_query(const Row& at, Gradient& dk, Gradient& dv, Gradient& dbias, Gra
   double delta = 0, delta_size = 0;
   for (int64_t c = 0; c < p.head_dim_v; ++c) {
     const double term = d_o({batch, at.h, row, c}) * o({batch, at.h, row, c});
-    delta += term, delta_size += std::abs(term);
+    delta += term;
+    delta_size += std::abs(term);
   }
   if (const Tensor* sinks = t.find(ATTEST_SINKS); sinks != nullptr && lse != -kInfinity) {
     const double sink = (*sinks)({at.h}), weight = std::exp(sink - lse);
@@ -312,7 +313,8 @@ void judge_query(const Row& at, Gradient& dk, Gradient& dv, Gradient& dbias, Gra
     if (logit == -kInfinity) continue;
     for (int64_t c = 0; c < p.head_dim_v; ++c) {
       const double term = d_o({batch, at.h, row, c}) * at.of_key(v, j, c);
-      dot += term, dot_size += std::abs(term);
+      dot += term;
+      dot_size += std::abs(term);
     }
     const double weight = std::exp(logit - lse), d_logit = weight * (dot - delta),
                  ds = d_logit * slope, relative = 1.5e-7 * (6 + 4 * size + std::abs(lse)),
@@ -412,7 +414,8 @@ double judge_deformable(Trial& t, bool exact_places) {
   for (int64_t n = 0; n < p.batch * p.num_heads * p.seq_len_q; ++n) {
     const int64_t i = n % p.seq_len_q, h = n / p.seq_len_q % p.num_heads,
                   b = n / p.seq_len_q / p.num_heads;
-    std::fill(value.begin(), value.end(), 0.0), std::fill(size.begin(), size.end(), 0.0);
+    std::fill(value.begin(), value.end(), 0.0);
+    std::fill(size.begin(), size.end(), 0.0);
     for (int64_t level = 0, first = 0; level < p.num_levels; ++level) {
       const int64_t height = p.level_height[level], width = p.level_width[level];
       for (int64_t point = 0; point < p.num_points; ++point) {
