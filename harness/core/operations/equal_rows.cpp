@@ -37,8 +37,10 @@ EqualRows find_equal_rows(int64_t count, int64_t width,
   }
   std::sort(found.begin(), found.end());
   EqualRows equal;
-  for (const auto& [group, place] : found)
-    equal.group.push_back(group), equal.place.push_back(place);
+  for (const auto& [group, place] : found) {
+    equal.group.push_back(group);
+    equal.place.push_back(place);
+  }
   return equal;
 }
 

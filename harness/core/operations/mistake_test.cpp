@@ -39,7 +39,10 @@ TEST(Mistake, CutsAViewOfSomeKeys) {
 }
 
 TEST(Mistake, GathersHeads) {
-  const Case c = testing::make_case("", [](auto& p) { p.num_heads = 4, p.num_kv_heads = 2; });
+  const Case c = testing::make_case("", [](auto& p) {
+    p.num_heads = 4;
+    p.num_kv_heads = 2;
+  });
   Mistake mistake{.words = "", .problem = c.problem, .inputs = c.tensors, .storage = {}};
   mistake.gather(ATTEST_K, 1, {1, 0, 1});
   const Tensor& k = mistake.inputs[ATTEST_K];
@@ -56,7 +59,11 @@ TEST(Mistake, GathersHeads) {
 TEST(Mistake, GathersTheFactorsOfHeads) {
   for (const int64_t heads : {2, 1}) {
     Case c = testing::make_case(
-        "", [](auto& p) { p.num_heads = 4, p.num_kv_heads = 2; },
+        "",
+        [](auto& p) {
+          p.num_heads = 4;
+          p.num_kv_heads = 2;
+        },
         {ATTEST_K_DESCALE, ATTEST_V_DESCALE}, ATTEST_F32, ATTEST_F8E4M3);
     for (const int32_t role : {ATTEST_K_DESCALE, ATTEST_V_DESCALE}) {
       TensorSpec& spec = c.tensors[size_t(role)].spec;
@@ -90,8 +97,13 @@ TEST(Mistake, OfSoftmaxFollowTheProblem) {
       plain.contains("the last 5 keys were missing (37 keys are tiles of 16 or 32 and 5 more)"));
   EXPECT_TRUE(plain.contains("the first 32 keys were missing"));
   EXPECT_FALSE(plain.contains("the diagonal were one key further to the right"));
-  const std::set<std::string> causal = words_of(testing::make_case(
-      "", [](auto& p) { p.num_heads = 4, p.num_kv_heads = 2, p.window_right = 0; }, {ATTEST_BIAS}));
+  const std::set<std::string> causal = words_of(testing::make_case("",
+                                                                   [](auto& p) {
+                                                                     p.num_heads = 4;
+                                                                     p.num_kv_heads = 2;
+                                                                     p.window_right = 0;
+                                                                   },
+                                                                   {ATTEST_BIAS}));
   EXPECT_TRUE(causal.contains(
       "the diagonal were one key further to the right, so that a row sees one key too many"));
   EXPECT_TRUE(causal.contains("query head h read key head h % num_kv_heads"));

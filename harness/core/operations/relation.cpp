@@ -21,7 +21,8 @@ struct Row {
   std::vector<double> value, sigma;
 
   void read(const RelationRun& run, int32_t role, int64_t row, int64_t width) {
-    value.resize(size_t(width)), sigma.assign(size_t(width), kUnknown);
+    value.resize(size_t(width));
+    sigma.assign(size_t(width), kUnknown);
     read_elements(run.outputs[size_t(role)], row * width, width, value.data());
     if (const double* known = run.sigmas ? run.sigmas->at(role, row * width) : nullptr)
       std::copy_n(known, width, sigma.data());
@@ -61,7 +62,8 @@ class Comparison {
       : base_(base), run_(run), sink_(sink) {}
 
   void operator()(int32_t role, int64_t row, int64_t other, int64_t width, double factor = 1) {
-    first_.read(base_, role, row, width), second_.read(run_, role, other, width);
+    first_.read(base_, role, row, width);
+    second_.read(run_, role, other, width);
     for (size_t e = 0; e < size_t(width); ++e) {
       second_.value[e] /= factor;
       first_.sigma[e] += run_.sigmas ? second_.sigma[e] / factor : first_.sigma[e];

@@ -40,7 +40,12 @@ double value_factor(const Problem& problem, const Tensors& inputs, const Arithme
 
 double softmax_factor(double value, int64_t keys, const Arithmetic& arithmetic) {
   const testing::Case c = testing::make_case(
-      "", [&](attest_softmax_params& p) { p.seq_len_q = 2, p.seq_len_kv = keys; }, {}, ATTEST_F16);
+      "",
+      [&](attest_softmax_params& p) {
+        p.seq_len_q = 2;
+        p.seq_len_kv = keys;
+      },
+      {}, ATTEST_F16);
   set_all(c.tensors, ATTEST_V, value);
   return value_factor(c.problem, c.tensors, arithmetic);
 }
@@ -63,7 +68,8 @@ TEST(ValueScale, IsAsLargeAsSumsMayBe) {
 TEST(ValueScale, CountsTheStateOfLinearAttention) {
   const auto factor = [](double value, const Arithmetic& arithmetic) {
     const testing::LinearCase c({.seq_len_q = 2, .seq_len_kv = 100, .head_dim = 8}, ATTEST_F16, {});
-    set_all(c.tensors, ATTEST_Q, 0), set_all(c.tensors, ATTEST_K, 0);
+    set_all(c.tensors, ATTEST_Q, 0);
+    set_all(c.tensors, ATTEST_K, 0);
     set_all(c.tensors, ATTEST_V, value);
     return value_factor(c.problem, c.tensors, arithmetic);
   };
@@ -80,7 +86,8 @@ TEST(ValueScale, CountsTheStateOfLinearAttention) {
 TEST(ValueScale, LeavesRangeForDifferencesOfPixels) {
   const auto factor = [](double value, const Arithmetic& arithmetic) {
     const testing::DeformableCase c({.seq_len_q = 2, .num_points = 4}, ATTEST_F32, {});
-    set_all(c.tensors, ATTEST_WEIGHTS, 0.25), set_all(c.tensors, ATTEST_V, value);
+    set_all(c.tensors, ATTEST_WEIGHTS, 0.25);
+    set_all(c.tensors, ATTEST_V, value);
     return value_factor(c.problem, c.tensors, arithmetic);
   };
   Arithmetic products, sums;

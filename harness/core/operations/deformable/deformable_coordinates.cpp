@@ -88,7 +88,8 @@ void RowExpectation::add_lines_before(int64_t b, int64_t h, const Place& place, 
   const double share = horizontal ? place.row_share : place.column_share, w = place.point.weight,
                relative = squared(Term::kDifference) * 2 * product_.relative;
   std::vector<double>&before = partial_, &now = reach_, &sum = work_, &squares = column_;
-  std::fill(sum.begin(), sum.end(), 0.0), std::fill(squares.begin(), squares.end(), 0.0);
+  std::fill(sum.begin(), sum.end(), 0.0);
+  std::fill(squares.begin(), squares.end(), 0.0);
   for (int line = 0; line < 2; ++line) {
     const int64_t column = horizontal ? x : x + line, row = horizontal ? y + line : y;
     pixels_.read(b, h, level, row, column, now.data());
@@ -98,7 +99,8 @@ void RowExpectation::add_lines_before(int64_t b, int64_t h, const Place& place, 
     for (size_t c = 0; c < width_; ++c) {
       const double step = part * (now[c] - before[c]);
       if (!std::isfinite(step)) continue;
-      sum[c] += step, squares[c] += step * step;
+      sum[c] += step;
+      squares[c] += step * step;
     }
   }
   for (size_t c = 0; c < width_; ++c) {

@@ -74,7 +74,8 @@ class DeformableEmulator {
     };
     if (length == 1 && end - begin > 1) {
       const int64_t middle = (begin + end) / 2;
-      add(sum(begin, middle, length)), add(sum(middle, end, length));
+      add(sum(begin, middle, length));
+      add(sum(middle, end, length));
     } else if (end - begin <= length) {
       for (int64_t n = begin; n < end; ++n) add(addends_[size_t(n)]);
     } else {

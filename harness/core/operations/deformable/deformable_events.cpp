@@ -173,8 +173,10 @@ class DeformableCounter {
     const auto note = [&](bool happens, const char* name) {
       if (happens) found_.insert(name);
     };
-    note(left, "border/left"), note(right, "border/right");
-    note(top, "border/top"), note(bottom, "border/bottom");
+    note(left, "border/left");
+    note(right, "border/right");
+    note(top, "border/top");
+    note(bottom, "border/bottom");
     note((left || right) && (top || bottom), "border/corner");
     for (int axis = 0; axis < 2; ++axis) {
       const float at = float_coordinate(p_, spot.location[axis], side(spot, axis));
@@ -183,7 +185,8 @@ class DeformableCounter {
     note(spot.level == 0, "level/first");
     note(is_inner(spot.level), "level/middle");
     note(spot.level > 0 && !is_inner(spot.level), "level/last");
-    note(spot.weight < 0, "weight/negative"), note(spot.weight > 1, "weight/above_1");
+    note(spot.weight < 0, "weight/negative");
+    note(spot.weight > 1, "weight/above_1");
   }
 
   void note_levels(const std::vector<Spot>& spots) {
@@ -253,9 +256,13 @@ std::vector<NumericEvent> deformable_events(const Problem& problem) {
   const std::string column = is_column ? "no level has two columns, and corners are aligned" : "",
                     row = is_row ? "no level has two rows, and corners are aligned" : "",
                     either = is_column ? column : row;
-  add("border/left", column), add("border/right", column);
-  add("border/top", row), add("border/bottom", row), add("border/corner", either);
-  add("centre/x"), add("centre/y");
+  add("border/left", column);
+  add("border/right", column);
+  add("border/top", row);
+  add("border/bottom", row);
+  add("border/corner", either);
+  add("centre/x");
+  add("centre/y");
   const std::string pixel =
       is_column && is_row ? "all levels are one pixel, and corners are aligned" : "";
   add("outside/near", pixel);
@@ -269,14 +276,20 @@ std::vector<NumericEvent> deformable_events(const Problem& problem) {
     add(name);
   const std::string levels = p.num_levels < 2 ? "there is one level" : "",
                     inner = p.num_levels < 3 ? "no level is between two others" : "";
-  add("level/first"), add("level/middle", inner), add("level/last", levels);
-  add("levels/all", levels), add("levels/one", levels);
+  add("level/first");
+  add("level/middle", inner);
+  add("level/last", levels);
+  add("levels/all", levels);
+  add("levels/one", levels);
   add("points/one_place", p.num_points < 2 ? "there is one point a level" : "");
-  add("weight/negative"), add("weight/above_1"), add("weight/small");
+  add("weight/negative");
+  add("weight/above_1");
+  add("weight/small");
   add("weight/nan", p.seq_len_q < 2 ? "there is one query" : "");
   add("value/256");
   const std::string alone = p.seq_len_q < 2 ? "there is one query" : "";
-  add("nan/v", alone), add("nan/v/inner", !alone.empty() ? alone : inner);
+  add("nan/v", alone);
+  add("nan/v/inner", !alone.empty() ? alone : inner);
   add("cancels", p.num_levels * p.num_points < int64_t(kCancellingPoints)
                      ? "there are fewer than three points"
                      : "");

@@ -102,15 +102,16 @@ TEST(DeformableEvents, AreOfWeights) {
   EXPECT_THAT(with(kNan, 5), ElementsAre("level/first", "outside/nan_weight"));
   EXPECT_THAT(with(0, -0.05), ElementsAre("level/first")) << "its border shows in no output";
   const DeformableCase small = plain();
-  put(small, ATTEST_WEIGHTS, {0, 0, 1, 0, 0}, 0x1p-13),
-      put(small, ATTEST_WEIGHTS, {0, 0, 1, 0, 1}, 0);
+  put(small, ATTEST_WEIGHTS, {0, 0, 1, 0, 0}, 0x1p-13);
+  put(small, ATTEST_WEIGHTS, {0, 0, 1, 0, 1}, 0);
   EXPECT_THAT(count(small), ElementsAre("level/first", "weight/small"));
 }
 
 TEST(DeformableEvents, AreOfLevels) {
   DeformableCase c = plain(3);
   EXPECT_THAT(count(c), ElementsAre("level/first", "levels/one"));
-  put(c, ATTEST_WEIGHTS, {0, 0, 0, 1, 0}, 1), put(c, ATTEST_WEIGHTS, {0, 0, 1, 1, 0}, 1);
+  put(c, ATTEST_WEIGHTS, {0, 0, 0, 1, 0}, 1);
+  put(c, ATTEST_WEIGHTS, {0, 0, 1, 1, 0}, 1);
   EXPECT_THAT(count(c), ElementsAre("level/first", "level/middle"));
   put(c, ATTEST_WEIGHTS, {0, 0, 0, 2, 0}, 1);
   EXPECT_THAT(count(c), ElementsAre("level/first", "level/last", "level/middle", "levels/all"));

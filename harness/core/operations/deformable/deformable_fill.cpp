@@ -70,9 +70,10 @@ class DeformableFill {
 
   void make_row(int64_t row, std::vector<Spot>& spots) const {
     around_a_place(row, spots);
-    if (name_ == "borders")
-      on_borders(row, spots), any_weights(row, spots);
-    else if (name_ == "far")
+    if (name_ == "borders") {
+      on_borders(row, spots);
+      any_weights(row, spots);
+    } else if (name_ == "far")
       far_outside(row, spots);
     else if (name_ == "alone")
       row % 2 == 0 ? one_level(row / 2, spots) : one_place(spots);
@@ -171,7 +172,8 @@ class DeformableFill {
   void one_place(std::vector<Spot>& spots) const {
     for (size_t n = 0; n < spots.size(); ++n) {
       const Spot& first = spots[n - n % size_t(p_.num_points)];
-      spots[n].x = first.x, spots[n].y = first.y;
+      spots[n].x = first.x;
+      spots[n].y = first.y;
     }
   }
 

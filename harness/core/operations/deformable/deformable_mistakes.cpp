@@ -201,7 +201,8 @@ class Mistakes {
     auto& p = mistake.problem.as<Params>();
     for (size_t l = 0; l < levels_.size(); ++l) {
       const Level& level = levels_[l];
-      p.level_height[l] += 2, p.level_width[l] += 2;
+      p.level_height[l] += 2;
+      p.level_width[l] += 2;
       for (int64_t y = -1; y <= level.height; ++y)
         for (int64_t x = -1; x <= level.width; ++x)
           from.push_back(level.first + std::clamp<int64_t>(y, 0, level.height - 1) * level.width +

@@ -89,7 +89,10 @@ void RowExpectation::add_products(size_t index) {
   const double weights = place.point.weight * place.point.weight;
   double single = 0, alone = 0;
   for (size_t n = 0; n < points_.size(); ++n)
-    if (place_of_[n] == index) single += points_[n].weight * points_[n].weight, ++alone;
+    if (place_of_[n] == index) {
+      single += points_[n].weight * points_[n].weight;
+      ++alone;
+    }
   const double fx = place.column_share, fy = place.row_share;
   const double relative = squared(Term::kProduct) * product_.relative,
                of_differences = squared(Term::kDifference) * product_.relative * weights,

@@ -131,8 +131,10 @@ void RowExpectation::add_sums() {
                small = squared(Term::kSum) * accumulator_.small * most,
                repeated = squared(Term::kRepeated) * accumulator_.relative * alike,
                flushed = squared(Term::kFlushed);
-  std::fill(partial_.begin(), partial_.end(), 0.0), std::fill(reach_.begin(), reach_.end(), 0.0);
-  std::fill(work_.begin(), work_.end(), 0.0), std::fill(column_.begin(), column_.end(), 0.0);
+  std::fill(partial_.begin(), partial_.end(), 0.0);
+  std::fill(reach_.begin(), reach_.end(), 0.0);
+  std::fill(work_.begin(), work_.end(), 0.0);
+  std::fill(column_.begin(), column_.end(), 0.0);
   std::fill(squares_.begin(), squares_.end(), 0.0);
   std::vector<double>&forward = work_, &backward = column_;
   for (size_t n = 0; n < count; ++n) {
@@ -196,7 +198,8 @@ void RowExpectation::expect(int64_t b, int64_t h, int64_t i, double* value, doub
   shared_.clear();
   std::fill(flushed_.begin(), flushed_.end(), 0.0);
   std::fill(flushed_squares_.begin(), flushed_squares_.end(), 0.0);
-  std::fill(sum_.begin(), sum_.end(), 0.0), std::fill(variance_.begin(), variance_.end(), 0.0);
+  std::fill(sum_.begin(), sum_.end(), 0.0);
+  std::fill(variance_.begin(), variance_.end(), 0.0);
   for (size_t index = 0; index < places_.size(); ++index) {
     read_pixels(b, h, index);
     const double w = places_[index].point.weight;
@@ -204,14 +207,19 @@ void RowExpectation::expect(int64_t b, int64_t h, int64_t i, double* value, doub
       sum_[c] += w * row(sample_, index)[c];
     add_factors(index);
     add_products(index);
-    add_axis(b, h, index, true), add_axis(b, h, index, false);
+    add_axis(b, h, index, true);
+    add_axis(b, h, index, false);
     const double twist =
         squared(Term::kTwist) * w * w * places_[index].error_x * places_[index].error_y;
     if (twist == 0) continue;
     find_saddle(b, h, places_[index]);
     for (size_t c = 0; c < width_; ++c) variance_[c] += twist * work_[c] * work_[c];
   }
-  if (!points_.empty()) add_weights(), add_sums(), add_shared();
+  if (!points_.empty()) {
+    add_weights();
+    add_sums();
+    add_shared();
+  }
   for (size_t c = 0; c < width_; ++c) {
     value[c] = sum_[c];
     variance_[c] += std::max(flushed_[c] * flushed_[c], flushed_squares_[c]);

@@ -233,9 +233,10 @@ TEST(DeformableFill, CancellingHasNoOutputButSamples) {
     for (int64_t i = 0; i < 50; ++i) {
       for (const long double o : by_hats(c, 0, 1, i)) EXPECT_LT(std::fabs(o), 1e-12);
       reader.read(0, 1, i, points);
-      for (size_t n = 0; n + 1 < points.size(); ++n)
-        inside += points[n].weight != 0,
-            apart += points[n].weight != 0 && points[n].x != points[n + 1].x;
+      for (size_t n = 0; n + 1 < points.size(); ++n) {
+        inside += points[n].weight != 0;
+        apart += points[n].weight != 0 && points[n].x != points[n + 1].x;
+      }
     }
     EXPECT_GT(inside, 300);
     EXPECT_GT(apart, 200) << dtype_name(dtype);
@@ -277,7 +278,10 @@ TEST(DeformableGolden, CountsEqualQueriesOnce) {
 std::string refused(const std::function<void(attest_deformable_params&)>& change) {
   Problem problem = blank_problem(deformable_operation(), ATTEST_F32);
   auto& p = problem.as<attest_deformable_params>();
-  p.seq_len_q = 8, p.head_dim_v = 4, p.level_height[0] = 6, p.level_width[0] = 5;
+  p.seq_len_q = 8;
+  p.head_dim_v = 4;
+  p.level_height[0] = 6;
+  p.level_width[0] = 5;
   change(p);
   try {
     finish_problem(problem);
@@ -297,7 +301,10 @@ TEST(Deformable, RefusesInvalidProblems) {
             "the level out");
   EXPECT_THAT(refused([](P& p) { p.level_height[2] = p.level_width[2] = 3; }),
               HasSubstr("level_height_1: 0, so level 1 has no pixels"));
-  EXPECT_EQ(refused([](P& p) { p.num_levels = 1, p.level_height[1] = 3; }),
+  EXPECT_EQ(refused([](P& p) {
+              p.num_levels = 1;
+              p.level_height[1] = 3;
+            }),
             "level_height_1: 3 where 0 is right: num_levels is 1");
   EXPECT_EQ(refused([](P& p) { p.num_levels = 9; }), "num_levels: 9 where 1 to 8 is right");
   EXPECT_EQ(refused([](P& p) { p.level_height[0] = -3; }),
@@ -310,7 +317,11 @@ TEST(Deformable, RefusesInvalidProblems) {
 TEST(Deformable, NamesTensorsWhosePointsDoNotMultiply) {
   Problem problem = blank_problem(deformable_operation(), ATTEST_F32);
   auto& p = problem.as<attest_deformable_params>();
-  p.seq_len_q = 8, p.head_dim_v = 4, p.level_height[0] = 6, p.level_width[0] = 5, p.num_points = 4;
+  p.seq_len_q = 8;
+  p.head_dim_v = 4;
+  p.level_height[0] = 6;
+  p.level_width[0] = 5;
+  p.num_points = 4;
   problem.tensor[ATTEST_WEIGHTS] =
       dense_tensor(ATTEST_F32, ATTEST_READ, std::vector<int64_t>{1, 1, 8, 2, 2});
   try {

@@ -53,7 +53,10 @@ class LinearEmulator {
     const int64_t length = a_.sum_chain > 0 ? a_.sum_chain : p_.seq_len_kv;
     State total(1, size_t(p_.head_dim_v)), part = total;
     for (int64_t j = 0; j < p_.seq_len_kv; ++j) {
-      if (j > 0 && j % length == 0) total.add(part, *this), part = State(1, part.s.size());
+      if (j > 0 && j % length == 0) {
+        total.add(part, *this);
+        part = State(1, part.s.size());
+      }
       if (!counts(ATTEST_MASK, b, 3, j)) continue;
       const std::vector<double> k = features(ATTEST_K, b, kv_head, j, true);
       const std::vector<double> v = load(ATTEST_V, b, kv_head, j, p_.head_dim_v);
@@ -118,7 +121,10 @@ class LinearEmulator {
     State total(dim, width), part(dim, width);
     const int64_t length = a_.sum_chain > 0 ? a_.sum_chain : p_.seq_len_kv;
     for (int64_t j = 0; j < p_.seq_len_kv; ++j) {
-      if (j > 0 && j % length == 0) total.add(part, *this), part = State(dim, width);
+      if (j > 0 && j % length == 0) {
+        total.add(part, *this);
+        part = State(dim, width);
+      }
       if (!counts(ATTEST_MASK, b, 3, j)) continue;
       const std::vector<double> phi = features(ATTEST_K, b, kv_head, j, true),
                                 v = load(ATTEST_V, b, kv_head, j, p_.head_dim_v);

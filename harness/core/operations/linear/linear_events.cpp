@@ -47,7 +47,8 @@ struct CountedKeys {
   CountedKeys(const Params& p, const Tensors& tensors, int64_t b, int64_t kv_head) {
     for (int64_t j = 0; j < p.seq_len_kv; ++j)
       if (linear::counts(tensors[ATTEST_MASK], b, 3, j)) at.push_back(j);
-    phi.resize(at.size() * size_t(p.head_dim)), values.resize(at.size() * size_t(p.head_dim_v));
+    phi.resize(at.size() * size_t(p.head_dim));
+    values.resize(at.size() * size_t(p.head_dim_v));
     for (size_t n = 0; n < at.size(); ++n) {
       linear::load_one(tensors[ATTEST_K], b, kv_head, at[n], &phi[n * size_t(p.head_dim)]);
       linear::load_one(tensors[ATTEST_V], b, kv_head, at[n], &values[n * size_t(p.head_dim_v)]);
@@ -72,7 +73,8 @@ class RowSums {
         sum_(width_),
         squares_(width_) {
     const auto tiles = size_t((p_.seq_len_kv + kLeastTile - 1) / kLeastTile);
-    of_tile_.resize(tiles * width_), total_of_tile_.resize(tiles);
+    of_tile_.resize(tiles * width_);
+    total_of_tile_.resize(tiles);
     for (size_t n = 0; n < weights_.size(); ++n) add(n, query);
   }
 
@@ -158,7 +160,9 @@ class RowSums {
       if (shows(t * least, std::min((t + 1) * least, all)))
         found.insert(fmt::format("tile/{}/{}", tile, name));
     };
-    look(0, "first"), look(1, "second"), look(count - 1, end_name(p_.seq_len_kv, tile));
+    look(0, "first");
+    look(1, "second");
+    look(count - 1, end_name(p_.seq_len_kv, tile));
     if (count > 3) look(count / 2, "middle");
   }
 
@@ -292,7 +296,10 @@ std::vector<NumericEvent> linear_events(const Problem& problem) {
       add(fmt::format("tile/{}/{}", tile, name),
           tiles < least ? fmt::format("there are {} tiles of {}", tiles, tile) : "");
     };
-    at("first", 2), at("second", 2), at("middle", 4), at(end_name(keys, tile), 2);
+    at("first", 2);
+    at("second", 2);
+    at("middle", 4);
+    at(end_name(keys, tile), 2);
   }
   add("normaliser/eps");
   add("normaliser/65504",
@@ -317,7 +324,9 @@ std::vector<NumericEvent> linear_events(const Problem& problem) {
   const auto add_hidden = [&](const std::string& name, int64_t least) {
     add("hidden/" + name, unmasked.empty() ? fewer_than(least) : unmasked);
   };
-  add_hidden("first", 2), add_hidden("last", 2), add_hidden("single", 3);
+  add_hidden("first", 2);
+  add_hidden("last", 2);
+  add_hidden("single", 3);
   for (const int64_t tile : kTiles) add_hidden(std::to_string(tile), 2 * tile);
   add("hidden/query", !problem.has(ATTEST_QUERY_MASK) ? "there is no mask of queries"
                       : p.seq_len_q < 2               ? "there is one query"

@@ -39,8 +39,10 @@ LinearCase plain(int64_t keys, double k, bool masked = false) {
   for (int64_t h = 0; h < 2; ++h)
     for (int64_t e = 0; e < 8; ++e) {
       for (int64_t i = 0; i < 4; ++i) put(c, ATTEST_Q, 0, h, i, e);
-      for (int64_t j = 0; j < keys; ++j)
-        put(c, ATTEST_K, k, h, j, e), put(c, ATTEST_V, e % 2 == 0 ? 1 : -1, h, j, e);
+      for (int64_t j = 0; j < keys; ++j) {
+        put(c, ATTEST_K, k, h, j, e);
+        put(c, ATTEST_V, e % 2 == 0 ? 1 : -1, h, j, e);
+      }
     }
   return c;
 }
@@ -74,7 +76,8 @@ TEST(LinearEvents, AreOfNanThatNotEverythingShares) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const LinearCase c = plain(61, 0);
   put(c, ATTEST_Q, nan, 0, 1, 3);
-  put(c, ATTEST_V, nan, 1, 0, 0), put(c, ATTEST_V, nan, 1, 60, 1);
+  put(c, ATTEST_V, nan, 1, 0, 0);
+  put(c, ATTEST_V, nan, 1, 60, 1);
   put(c, ATTEST_V, nan, 1, 7, 2);
   EXPECT_THAT(count(c), IsSubsetOf({"nan/q", "nan/v/first", "nan/v/last", "nan/v/middle"}));
   EXPECT_EQ(count(c).size(), 4u);
@@ -92,8 +95,10 @@ TEST(LinearEvents, AreOfWhatMasksHide) {
   EXPECT_THAT(count(c), IsSubsetOf({"none"}));
   for (int64_t j = 16; j < 32; ++j) store(mask.data, ATTEST_BOOL, j, 0);
   EXPECT_THAT(count(c), ::testing::ElementsAre("hidden/16"));
-  store(mask.data, ATTEST_BOOL, 0, 0), store(mask.data, ATTEST_BOOL, 60, 0);
-  store(mask.data, ATTEST_BOOL, 40, 0), store(query_mask.data, ATTEST_BOOL, 2, 0);
+  store(mask.data, ATTEST_BOOL, 0, 0);
+  store(mask.data, ATTEST_BOOL, 60, 0);
+  store(mask.data, ATTEST_BOOL, 40, 0);
+  store(query_mask.data, ATTEST_BOOL, 2, 0);
   EXPECT_THAT(count(c), ::testing::ElementsAre("hidden/16", "hidden/first", "hidden/last",
                                                "hidden/query", "hidden/single"));
 }

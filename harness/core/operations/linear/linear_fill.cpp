@@ -92,7 +92,10 @@ void fill_mask_with_runs(const Tensor& mask) {
       const int64_t begin = keys / tile / 2 * tile;
       write(begin, begin + tile, false);
     }
-    if (keys > 2) write(0, 1, false), write(keys - 1, keys, false);
+    if (keys > 2) {
+      write(0, 1, false);
+      write(keys - 1, keys, false);
+    }
   }
 }
 

@@ -167,7 +167,10 @@ class LinearGolden final : public Golden {
           m.P0[size_t(c)] += rows.square[size_t(r * d + c)];
         }
         m.keys += read;
-        for (size_t e = 0; e < m.V1.size(); ++e) m.V1[e] += values[e], m.V2[e] += squares[e];
+        for (size_t e = 0; e < m.V1.size(); ++e) {
+          m.V1[e] += values[e];
+          m.V2[e] += squares[e];
+        }
       }
       if (u.key_step.matters()) {
         for (int64_t n = 0; n < count * d; ++n) {
@@ -221,7 +224,9 @@ class LinearGolden final : public Golden {
     const EqualRows& equal = equal_[size_t(b * p_.num_kv_heads + kv_head)];
     if (equal.place.empty()) return;
     const int64_t d = sizes_.head_dim, width = sizes_.width;
-    m.E0.resize(m.z.size()), m.E1.resize(m.S.size()), m.E2.resize(m.S.size());
+    m.E0.resize(m.z.size());
+    m.E1.resize(m.S.size());
+    m.E2.resize(m.S.size());
     Rows rows(sizes_);
     std::vector<double> sums(static_cast<size_t>(width)), value(sums),
         sizes(static_cast<size_t>(kChunk));
@@ -231,7 +236,8 @@ class LinearGolden final : public Golden {
         end = equal.group_end(begin);
         load_one(tensors_[ATTEST_K], b, kv_head, equal.group[begin], &rows.phi[size_t(count * d)]);
         double *squares = &rows.x[size_t(count * width)], *crossed = &rows.y[size_t(count * width)];
-        std::fill(sums.begin(), sums.end(), 0.0), std::fill_n(squares, width, 0.0);
+        std::fill(sums.begin(), sums.end(), 0.0);
+        std::fill_n(squares, width, 0.0);
         for (size_t n = begin; n < end; ++n) {
           load_one(tensors_[ATTEST_V], b, kv_head, equal.place[n], value.data());
           for (size_t e = 0; e < value.size(); ++e) {
@@ -308,7 +314,8 @@ class LinearGolden final : public Golden {
     std::vector<std::vector<double>> k = sample(tensors_[ATTEST_K], b, kv_head, most),
                                      v = sample(tensors_[ATTEST_V], b, kv_head, most);
     std::vector<double> alike_k(k.size()), alike_v(v.size());
-    m.repeated_z.resize(m.z.size()), m.repeated.resize(m.S.size());
+    m.repeated_z.resize(m.z.size());
+    m.repeated.resize(m.S.size());
     for (size_t e = 0; e < v.size(); ++e)
       repeats(v[e], [&](double, double, double chance) { alike_v[e] += chance; });
     for (size_t c = 0; c < k.size(); ++c) {
@@ -449,7 +456,8 @@ class LinearGolden final : public Golden {
                              const Quadratic& part) const {
     const int64_t d = sizes_.head_dim, width = sizes_.width;
     std::vector<double> x(found.x.size()), y(x.size()), share(static_cast<size_t>(count));
-    add_channels(found.square, part.X, x, count), add_channels(found.square, part.Y, y, count);
+    add_channels(found.square, part.X, x, count);
+    add_channels(found.square, part.Y, y, count);
     for (int64_t r = 0; r < count; ++r) {
       double normaliser = double(p_.eps), z = 0;
       for (int64_t c = 0; c < d; ++c) {

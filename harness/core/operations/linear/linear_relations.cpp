@@ -41,7 +41,8 @@ class HiddenByMask final : public SamePlaces {
  protected:
   void change(const Tensors& to) const override {
     change(to[ATTEST_Q], inputs()[ATTEST_QUERY_MASK], 2);
-    change(to[ATTEST_K], inputs()[ATTEST_MASK], 3), change(to[ATTEST_V], inputs()[ATTEST_MASK], 3);
+    change(to[ATTEST_K], inputs()[ATTEST_MASK], 3);
+    change(to[ATTEST_V], inputs()[ATTEST_MASK], 3);
   }
 
  private:
@@ -86,7 +87,8 @@ double largest_sum(const Problem& problem, const Tensors& inputs) {
   for (int64_t b = 0; b < p.batch; ++b)
     for (int64_t head = 0; head < p.num_kv_heads; ++head) {
       const std::vector<double> k = features(inputs[ATTEST_K], b, head);
-      std::fill(sum.begin(), sum.end(), 0.0), std::fill(reach.begin(), reach.end(), 0.0);
+      std::fill(sum.begin(), sum.end(), 0.0);
+      std::fill(reach.begin(), reach.end(), 0.0);
       for (int64_t j = 0; j < p.seq_len_kv; ++j) {
         linear::load_one(v, b, head, j, value.data());
         for (size_t c = 0; c < d; ++c)

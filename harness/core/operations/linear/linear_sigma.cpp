@@ -43,11 +43,20 @@ void Moments::add(const Moments& next) {
   auto sum = [](std::vector<double>& to, const std::vector<double>& from) {
     std::transform(to.begin(), to.end(), from.begin(), to.begin(), std::plus<>());
   };
-  sum(S, next.S), sum(A1, next.A1), sum(A2, next.A2), sum(P1, next.P1), sum(P2, next.P2);
-  sum(z, next.z), sum(A0, next.A0), sum(P0, next.P0);
-  sum(rounding_z, next.rounding_z), sum(small_z, next.small_z);
-  sum(rounding, next.rounding), sum(small, next.small);
-  sum(V1, next.V1), sum(V2, next.V2);
+  sum(S, next.S);
+  sum(A1, next.A1);
+  sum(A2, next.A2);
+  sum(P1, next.P1);
+  sum(P2, next.P2);
+  sum(z, next.z);
+  sum(A0, next.A0);
+  sum(P0, next.P0);
+  sum(rounding_z, next.rounding_z);
+  sum(small_z, next.small_z);
+  sum(rounding, next.rounding);
+  sum(small, next.small);
+  sum(V1, next.V1);
+  sum(V2, next.V2);
   keys += next.keys;
 }
 
@@ -150,7 +159,8 @@ Quadratic::Quadratic(Sizes s, const Moments& m, const Variances& u)
     const double gone = std::fabs(sum) < u.flush_below ? u.lost : 0;
     return (std::sqrt(repeated > 0.01 * u.keys ? repeated : 0) + u.stall + gone) * std::fabs(sum);
   };
-  lean.resize(m.S.size()), lean_z.resize(m.z.size());
+  lean.resize(m.S.size());
+  lean_z.resize(m.z.size());
   for (size_t i = 0; i < lean.size(); ++i) {
     lean[i] = leans(i < m.repeated.size() ? m.repeated[i] : 0, m.S[i]) + u.one_sum * reach_of(i);
   }

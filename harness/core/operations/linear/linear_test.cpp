@@ -67,7 +67,8 @@ void emulate(LinearCase& c, const Kernel& kernel) {
       auto flush = [&] {
         for (size_t i = 0; i < part_S.size(); ++i) S[i] += part_S[i];
         for (size_t i = 0; i < part_z.size(); ++i) z[i] += part_z[i];
-        part_S.assign(S.size(), 0), part_z.assign(z.size(), 0);
+        part_S.assign(S.size(), 0);
+        part_z.assign(z.size(), 0);
       };
       flush();
       for (int64_t n = 0; n < keys; ++n) {
@@ -404,9 +405,10 @@ TEST(LinearGolden, MaskedKeysAreNeverRead) {
   LinearCase c({.seq_len_q = 30, .head_dim = 16}, ATTEST_F32, {"random", 8}, true);
   for (int64_t j = 0; j < 30; ++j)
     for (int64_t e = 0; e < 16; ++e)
-      if (c.tensors[ATTEST_MASK].at({0, 0, 0, j}) == 0)
-        store(c.tensors[ATTEST_V].data, ATTEST_F32, j * 16 + e, NAN),
-            store(c.tensors[ATTEST_K].data, ATTEST_F32, j * 16 + e, NAN);
+      if (c.tensors[ATTEST_MASK].at({0, 0, 0, j}) == 0) {
+        store(c.tensors[ATTEST_V].data, ATTEST_F32, j * 16 + e, NAN);
+        store(c.tensors[ATTEST_K].data, ATTEST_F32, j * 16 + e, NAN);
+      }
   linear_operation().golden(c.problem, {}, c.tensors)->expect({}, [&](const Expected& chunk) {
     for (size_t i = 0; i < chunk.rows.size() * size_t(chunk.width); ++i)
       ASSERT_TRUE(std::isfinite(chunk.value[i]) && chunk.sigma[i] > 0);

@@ -83,9 +83,12 @@ class BackwardEmulator {
 
   void load(int64_t b, int64_t kv_head) {
     if (loaded_ && b == b_ && kv_head == kv_head_) return;
-    loaded_ = true, b_ = b, kv_head_ = kv_head;
+    loaded_ = true;
+    b_ = b;
+    kv_head_ = kv_head;
     rows_.load(b, kv_head);
-    known_.clear(), edges_.clear();
+    known_.clear();
+    edges_.clear();
   }
 
   /// What is added to the score of one pair; -inf: it is hidden, or does not count by top_k.
@@ -156,7 +159,8 @@ class BackwardEmulator {
       score *= double(p_.softmax_scale);
       if (p_.softcap > 0) score = double(p_.softcap) * std::tanh(score / double(p_.softcap));
       const double p = std::exp(score + term - of.lse);
-      total += p, delta += p * gradient;
+      total += p;
+      delta += p * gradient;
     }
     total += std::exp(rows_.geometry().sink(rows_.query_head(at.h)) - of.lse);
     for (int64_t c = 0; c < p_.head_dim_v; ++c) {

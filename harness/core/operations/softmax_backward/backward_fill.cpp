@@ -177,7 +177,10 @@ double low_query(const Problem& problem, const Tensor& q) {
   for (double query = std::ceil(kLeastLow / by_one / unit) * unit; query * by_one <= kMostLow;
        query += query < 256 * unit ? unit : 2 * unit) {
     const double off = std::fabs(std::remainder(query * by_one, kLowStep));
-    if (off < least_off && query <= largest_finite(q.spec.dtype)) best = query, least_off = off;
+    if (off < least_off && query <= largest_finite(q.spec.dtype)) {
+      best = query;
+      least_off = off;
+    }
   }
   return std::copysign(best, -double(p.softmax_scale));
 }
@@ -189,7 +192,8 @@ void write_inverse_factors(const Tensors& tensors) {
   const auto write = [](const Tensor& factors, double factor) {
     if (factors) edit_elements(factors, [&](int64_t, int64_t, double) { return factor; });
   };
-  write(of_q, 1 / size), write(of_k, size);
+  write(of_q, 1 / size);
+  write(of_k, size);
 }
 
 /// All scores of some rows rise by kShift, and those of others fall by it or by more, which changes

@@ -241,7 +241,8 @@ class BackwardGolden final : public Golden {
 
   void sum_queries(const HeadRows& rows, const PairErrors& errors, int64_t j, GradientSum& of_k,
                    GradientSum& of_v) const {
-    of_k.clear(), of_v.clear();
+    of_k.clear();
+    of_v.clear();
     const GroupedOrder& order = rows.query_order();
     for (size_t n = 0; n < order.place.size(); ++n) {
       const Query at{order.place[n] / rows.length_q(), order.place[n] % rows.length_q()};
@@ -252,7 +253,8 @@ class BackwardGolden final : public Golden {
         of_v.add(errors.of_probability(*pair, of_query), rows.d_o(at), order.is_alone[n],
                  order.ends[n]);
       } else if (order.ends[n]) {
-        of_k.end_group(), of_v.end_group();
+        of_k.end_group();
+        of_v.end_group();
       }
     }
   }

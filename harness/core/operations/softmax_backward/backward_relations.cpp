@@ -33,7 +33,8 @@ class BackwardValueScale final : public SamePlaces {
  protected:
   void change(const Tensors& to) const override {
     if (of_gradient_) return scale(to[ATTEST_DO]);
-    scale(to[ATTEST_V_DESCALE] ? to[ATTEST_V_DESCALE] : to[ATTEST_V]), scale(to[ATTEST_O]);
+    scale(to[ATTEST_V_DESCALE] ? to[ATTEST_V_DESCALE] : to[ATTEST_V]);
+    scale(to[ATTEST_O]);
   }
   double factor(int32_t role) const override {
     return role == ATTEST_DV && !of_gradient_ ? 1 : kValueFactor;
@@ -64,7 +65,8 @@ class BackwardRowSum final : public Relation {
     for (const Role& role : problems_[0].operation->roles())
       if (to[size_t(role.index)])
         copy_elements(inputs_[size_t(role.index)], to[size_t(role.index)]);
-    set_last(to[ATTEST_K], 1), set_last(to[ATTEST_Q], 0);
+    set_last(to[ATTEST_K], 1);
+    set_last(to[ATTEST_Q], 0);
     write_forward(problems_[0], to);
   }
 
@@ -195,8 +197,10 @@ std::vector<std::unique_ptr<Relation>> relations(const Problem& problem, const T
   };
   more("batch-repetition", 0,
        [](RelationParams& larger) { larger.batch *= larger.batch == 1 ? 3 : 2; });
-  more("head-repetition", 1,
-       [](RelationParams& larger) { larger.num_heads *= 2, larger.num_kv_heads *= 2; });
+  more("head-repetition", 1, [](RelationParams& larger) {
+    larger.num_heads *= 2;
+    larger.num_kv_heads *= 2;
+  });
   if (forward_is_cheap(problem) && p.softcap == 0 && !problem.has(ATTEST_SINKS) &&
       !problem.has(ATTEST_K_DESCALE))
     list.push_back(std::make_unique<BackwardRowSum>(problem, inputs));

@@ -399,15 +399,19 @@ HeadRows::HeadRows(const Problem& problem, const Tensors& tensors)
       group_(p_.num_heads / p_.num_kv_heads),
       has_few_codes_(has_f8(problem) || (problem.features & ATTEST_WITH_DESCALE) != 0) {
   const auto keys = size_t(p_.seq_len_kv), queries = size_t(group_ * p_.seq_len_q);
-  k_.resize(keys * size_t(p_.head_dim)), v_.resize(keys * size_t(p_.head_dim_v));
-  q_.resize(queries * size_t(p_.head_dim)), do_.resize(queries * size_t(p_.head_dim_v));
+  k_.resize(keys * size_t(p_.head_dim));
+  v_.resize(keys * size_t(p_.head_dim_v));
+  q_.resize(queries * size_t(p_.head_dim));
+  do_.resize(queries * size_t(p_.head_dim_v));
   for (auto* row : {&lse_, &delta_, &delta_magnitude_, &equal_o_}) row->resize(queries);
   rounded_o_.resize(queries);
 }
 
 void HeadRows::load(int64_t b, int64_t kv_head) {
-  b_ = b, kv_head_ = kv_head;
-  length_q_ = geometry_.length_q(b), length_kv_ = geometry_.length_kv(b);
+  b_ = b;
+  kv_head_ = kv_head;
+  length_q_ = geometry_.length_q(b);
+  length_kv_ = geometry_.length_kv(b);
   const auto read = [&](int32_t role, int64_t head, Cell at, int64_t width, double* to) {
     const Tensor& tensor = tensors_[size_t(role)];
     const int64_t* stride = tensor.spec.stride;
@@ -490,7 +494,8 @@ HeadRows::RoundedO HeadRows::rounded_o(const double* d_o, const double* o,
   for (size_t c = 0; c < steps.size(); ++c) {
     group += steps[c].second;
     if (c + 1 < steps.size() && steps[c + 1].first == steps[c].first) continue;
-    alike += group * group / 3, group = 0;
+    alike += group * group / 3;
+    group = 0;
   }
   return {sum, std::max(alike - sum, 0.0)};
 }
@@ -574,8 +579,10 @@ std::optional<Pair> HeadRows::pair(const PairErrors& errors, Query at, int64_t j
   if (!edges_.empty()) {
     const RowEdge& edge = edges_[size_t(row(at))];
     made.counts = edge.counts(score.logit, j);
-    if (edge.is_near(score.logit, errors.of_logit(score)))
-      made.share = edge.share(made.counts), made.swaps = edge.swaps();
+    if (edge.is_near(score.logit, errors.of_logit(score))) {
+      made.share = edge.share(made.counts);
+      made.swaps = edge.swaps();
+    }
     if (!made.counts && made.share == 0) return {};
   }
   const Dot gradient = dot(d_o(at), v(j), p_.head_dim_v);

@@ -655,10 +655,13 @@ Rows all_of(const BackwardCase& c, int32_t role) {
           for (int64_t d = 0; d < chunk.width; ++d) {
             const size_t at = (chunk.shared ? 0 : r * size_t(chunk.width)) + size_t(d),
                          to = size_t(chunk.rows[r] * chunk.width + d);
-            if (chunk.value)
-              rows.value[to] = chunk.value[at], rows.sigma[to] = chunk.sigma[at];
-            else
-              rows.low[to] = chunk.low[at], rows.high[to] = chunk.high[at];
+            if (chunk.value) {
+              rows.value[to] = chunk.value[at];
+              rows.sigma[to] = chunk.sigma[at];
+            } else {
+              rows.low[to] = chunk.low[at];
+              rows.high[to] = chunk.high[at];
+            }
           }
       });
   return rows;
@@ -787,7 +790,8 @@ TEST(BackwardFill, SizedRowsAreLargeSmallAndShifted) {
   for (int64_t h = 0; h < 2; ++h)
     for (int64_t i = 0; i < 40; ++i) {
       const double lse = c.tensors[ATTEST_LSE].at({0, h, i});
-      over += lse > 88, under += lse < -80 && lse > -120;
+      over += lse > 88;
+      under += lse < -80 && lse > -120;
       low += lse < -10'000 && std::fabs(std::remainder(lse, 64)) < 10;
       double largest = 0;
       for (int64_t d = 0; d < c.p().head_dim_v; ++d)
@@ -970,7 +974,8 @@ TEST(BackwardFill, SizedRowsAreShiftedWithFactorsToo) {
     for (int64_t h = 0; h < 4; ++h)
       for (int64_t i = 0; i < 40; ++i) {
         const double lse = c.tensors[ATTEST_LSE].at({0, h, i});
-        over += lse > 88 && lse < 120, under += lse < -80;
+        over += lse > 88 && lse < 120;
+        under += lse < -80;
       }
     EXPECT_EQ(over, 40);
     EXPECT_EQ(under, 40);
@@ -985,7 +990,8 @@ TEST(BackwardFill, F8BandsAreBalanced) {
       int small = 0, large = 0;
       for (int64_t n = 0; n < element_count(c.tensors[size_t(role)].spec); ++n) {
         const double x = std::fabs(load(c.tensors[size_t(role)].data, dtype, n));
-        small += x > 0 && x < smallest_normal(dtype), large += x > 100;
+        small += x > 0 && x < smallest_normal(dtype);
+        large += x > 100;
       }
       EXPECT_GT(small, 20) << role;
       EXPECT_GT(large, 20) << role;
@@ -1043,7 +1049,9 @@ TEST(Backward, RefusesWhatIsNotJudgedYet) {
             "dsinks: the problem has no sinks; add some");
   EXPECT_EQ(refused([](Problem& problem) {
               auto& p = problem.as<attest_softmax_params>();
-              p.grid_height = p.window_height = 2, p.grid_width = 4, p.window_width = 2;
+              p.grid_height = p.window_height = 2;
+              p.grid_width = 4;
+              p.window_width = 2;
               problem.tensor[ATTEST_DREL_BIAS] =
                   dense_tensor(ATTEST_F32, ATTEST_WRITE, std::vector<int64_t>{1, 3, 3});
             }),
@@ -1066,7 +1074,10 @@ TEST(Backward, RefusesWhatIsNotJudgedYet) {
                     dense_tensor(ATTEST_F64, ATTEST_READ, std::vector<int64_t>{1, 1, 8, 4});
               }),
               HasSubstr("do: softmax_backward in f64 is not judged yet; must be f32, f16 or bf16"));
-  EXPECT_THAT(params([](attest_softmax_params& p) { p.num_heads = 3, p.num_kv_heads = 2; }),
+  EXPECT_THAT(params([](attest_softmax_params& p) {
+                p.num_heads = 3;
+                p.num_kv_heads = 2;
+              }),
               HasSubstr("num_kv_heads: 2; must divide num_heads = 3"));
 }
 
@@ -1079,7 +1090,8 @@ TEST(Backward, TakesQAndKAndVAloneIn8Bits) {
         problem.tensor[size_t(role)] =
             dense_tensor(dtype, access, std::vector<int64_t>{1, 1, 8, 4});
       };
-      give(ATTEST_Q, q, ATTEST_READ), give(ATTEST_K, k, ATTEST_READ);
+      give(ATTEST_Q, q, ATTEST_READ);
+      give(ATTEST_K, k, ATTEST_READ);
       give(ATTEST_V, k, ATTEST_READ);
       if (other == ATTEST_NONE) return;
       give(other, ATTEST_F8E4M3, other == ATTEST_DO ? ATTEST_READ : ATTEST_WRITE);

@@ -23,7 +23,10 @@ TopKEdge find_edge(const attest_softmax_params& params, std::span<const double> 
   int64_t ties =
       params.top_k - std::count_if(visible.begin(), last, [&](double x) { return x > edge.least; });
   for (size_t j = 0; ties > 0; ++j)
-    if (logits[j] == edge.least) edge.place = int64_t(j), --ties;
+    if (logits[j] == edge.least) {
+      edge.place = int64_t(j);
+      --ties;
+    }
   if (params.top_k_ties == ATTEST_TOP_K_FIRST) edge.last_tie = edge.place;
   return edge;
 }

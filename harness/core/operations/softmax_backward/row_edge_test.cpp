@@ -15,7 +15,8 @@ using Logits = std::vector<double>;
 
 attest_softmax_params of(int64_t top_k, int32_t ties = ATTEST_TOP_K_FIRST) {
   attest_softmax_params params{};
-  params.top_k = top_k, params.top_k_ties = ties;
+  params.top_k = top_k;
+  params.top_k_ties = ties;
   return params;
 }
 

@@ -42,7 +42,8 @@ SharedGradients::SharedGradients(const Problem& problem)
       sums.assign(size_t(element_count(problem.tensor[size_t(role)])), GradientSum(1));
     for (GradientSum& sum : sums) sum.clear();
   };
-  size(ATTEST_DREL_BIAS, rel_bias_), size(ATTEST_DSINKS, sinks_);
+  size(ATTEST_DREL_BIAS, rel_bias_);
+  size(ATTEST_DSINKS, sinks_);
 }
 
 void SharedGradients::add(const HeadRows& rows, const PairErrors& errors, int64_t h) {

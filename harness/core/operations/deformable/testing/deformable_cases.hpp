@@ -30,8 +30,10 @@ struct DeformableCase {
     p.head_dim_v = s.head_dim_v;
     p.num_points = s.num_points;
     p.align_corners = s.align_corners ? 1 : 0;
-    for (size_t l = 0; l < s.levels.size(); ++l)
-      p.level_height[l] = s.levels[l].first, p.level_width[l] = s.levels[l].second;
+    for (size_t l = 0; l < s.levels.size(); ++l) {
+      p.level_height[l] = s.levels[l].first;
+      p.level_width[l] = s.levels[l].second;
+    }
     deformable_operation().complete(problem);
     for (const auto& [role, own] :
          {std::pair(int32_t{ATTEST_LOCATIONS}, s.location_dtype), {ATTEST_V, s.v_dtype}})

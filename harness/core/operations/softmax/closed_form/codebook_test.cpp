@@ -82,9 +82,10 @@ void check_all(const Case& c, const std::function<bool(int64_t, int64_t)>& sees,
           for (int64_t j = 0; j < geometry.length_kv(b); ++j) {
             double term = 0;
             if (sees(i, j)) geometry.add_pair_terms(b, h, i, {j, j + 1}, &term);
-            if (sees(i, j) && term > -INFINITY)
-              keys.push_back(geometry.key(b, j)),
-                  terms.push_back({term, regions ? geometry.region(j) : 0});
+            if (sees(i, j) && term > -INFINITY) {
+              keys.push_back(geometry.key(b, j));
+              terms.push_back({term, regions ? geometry.region(j) : 0});
+            }
           }
           expect_equal(c, Brute(c, model, h, geometry.query(b, i), keys, terms),
                        geometry.output_row(b, h, i), o, lse);
@@ -361,12 +362,21 @@ TEST(Codebook, KeyTermsAreExact) {
       check_all(
           Case(
               dtype, {name, 7},
-              [&](Params& p) { set(p), p.window_right = 0, p.diagonal = ATTEST_BOTTOM_RIGHT; },
+              [&](Params& p) {
+                set(p);
+                p.window_right = 0;
+                p.diagonal = ATTEST_BOTTOM_RIGHT;
+              },
               terms),
           [](int64_t i, int64_t j) { return j <= i + 90; }, 7);
       check_all(
           Case(
-              dtype, {name, 7}, [&](Params& p) { set(p), p.window_left = 30, p.window_right = 4; },
+              dtype, {name, 7},
+              [&](Params& p) {
+                set(p);
+                p.window_left = 30;
+                p.window_right = 4;
+              },
               terms),
           [](int64_t i, int64_t j) { return j >= i - 30 && j <= i + 4; }, 7);
     }
@@ -399,7 +409,9 @@ TEST(Codebook, PairTermsAreExact) {
           Case(
               dtype, {name, 7},
               [&](Params& p) {
-                set_pairs(p), p.window_right = 0, p.diagonal = ATTEST_BOTTOM_RIGHT;
+                set_pairs(p);
+                p.window_right = 0;
+                p.diagonal = ATTEST_BOTTOM_RIGHT;
               },
               terms),
           [](int64_t i, int64_t j) { return j <= i + 60; }, 7);
@@ -407,7 +419,10 @@ TEST(Codebook, PairTermsAreExact) {
           Case(
               dtype, {name, 7},
               [&](Params& p) {
-                set_pairs(p), p.window_left = 30, p.window_right = 4, p.softcap = 9;
+                set_pairs(p);
+                p.window_left = 30;
+                p.window_right = 4;
+                p.softcap = 9;
               },
               terms),
           [](int64_t i, int64_t j) { return j >= i - 30 && j <= i + 4; }, 7);
@@ -426,7 +441,11 @@ TEST(Codebook, BlockMasksAreExact) {
     check_all(Case(ATTEST_F16, {name, 7}, set, {ATTEST_LSE, ATTEST_BLOCK_MASK}), everything, 7);
     check_all(
         Case(ATTEST_BF16, {name, 7},
-             [&](Params& p) { set(p), p.window_right = 0, p.diagonal = ATTEST_BOTTOM_RIGHT; },
+             [&](Params& p) {
+               set(p);
+               p.window_right = 0;
+               p.diagonal = ATTEST_BOTTOM_RIGHT;
+             },
              {ATTEST_LSE, {ATTEST_BLOCK_MASK, {1, 2, 6, 8}}, {ATTEST_MASK, {2, 1, 90, 150}}}),
         [](int64_t i, int64_t j) { return j <= i + 60; }, 7);
   }
@@ -476,7 +495,11 @@ TEST(Codebook, GridTermsAreExact) {
       check_all(Case(ATTEST_F16, {"codebook", 5}, set, terms), window, 3);
       check_all(Case(
                     ATTEST_BF16, {"codebook_peaked", 5},
-                    [&](Params& p) { set(p), p.shift_bias = 0; }, terms),
+                    [&](Params& p) {
+                      set(p);
+                      p.shift_bias = 0;
+                    },
+                    terms),
                 window, 5);
       std::vector<Optional> masked = terms;
       masked.push_back({ATTEST_MASK, {2, 1, 1, 192}});
@@ -497,9 +520,10 @@ TEST(Codebook, FadesAsTheFullGoldenDoes) {
       SCOPED_TRACE(::testing::Message()
                    << name << " " << band.left << " " << band.right << " " << band.offset);
       std::vector<Optional> terms{{ATTEST_LSE, {}}, {ATTEST_ALIBI_SLOPES, {1, 3}}};
-      if (band.left > 0)
-        terms.push_back({ATTEST_BIAS, {1, 3, 1, 230}}),
-            terms.push_back({ATTEST_MASK, {2, 1, 1, 230}});
+      if (band.left > 0) {
+        terms.push_back({ATTEST_BIAS, {1, 3, 1, 230}});
+        terms.push_back({ATTEST_MASK, {2, 1, 1, 230}});
+      }
       const Case c(
           ATTEST_F16, {name, 9},
           [&](Params& p) {
@@ -680,10 +704,18 @@ TEST(Codebook, HasNoClosedFormWherePairsDiffer) {
       EXPECT_TRUE(closed(fill, small, {role})) << "rows have few patterns";
       EXPECT_FALSE(closed(fill, small, {role, ATTEST_ALIBI_SLOPES}));
     }
-    auto blocks = [&](Params& p) { small(p), p.block_q = 2, p.block_kv = 3; };
+    auto blocks = [&](Params& p) {
+      small(p);
+      p.block_q = 2;
+      p.block_kv = 3;
+    };
     EXPECT_TRUE(closed(fill, blocks, {ATTEST_BLOCK_MASK}));
     EXPECT_FALSE(closed(fill, blocks, {ATTEST_BLOCK_MASK, ATTEST_ALIBI_SLOPES}));
-    auto globals = [&](Params& p) { small(p), p.window_left = 2, p.global_tokens = 1; };
+    auto globals = [&](Params& p) {
+      small(p);
+      p.window_left = 2;
+      p.global_tokens = 1;
+    };
     EXPECT_FALSE(closed(fill, globals, {})) << "rows see keys in two pieces";
     EXPECT_EQ(closed(fill, small, {ATTEST_ALIBI_SLOPES}), !large);
     EXPECT_TRUE(closed(fill, small, {ATTEST_SINKS}));

@@ -11,11 +11,14 @@ EdgePlaces::EdgePlaces(int64_t length, int64_t most) {
     const auto same = [place](const auto& known) { return known.first == place; };
     if (std::none_of(places_.begin(), places_.end(), same)) places_.emplace_back(place, size());
   };
-  add(length - 1), add(0);
+  add(length - 1);
+  add(0);
   for (const int64_t part : {length - 1, int64_t{0}, length / 2})
     for (const int64_t tile : kTileSizes) {
       const int64_t edge = part == 0 ? tile : part / tile * tile;
-      add(edge), add(edge - 1), add(edge + 1);
+      add(edge);
+      add(edge - 1);
+      add(edge + 1);
     }
   std::sort(places_.begin(), places_.end());
 }

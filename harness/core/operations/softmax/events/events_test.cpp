@@ -60,17 +60,19 @@ class Hand {
   Hand& query(const std::function<double(int64_t)>& of) {
     const P& p = case_.params();
     for (int64_t h = 0; h < p.num_heads; ++h)
-      for (int64_t i = 0; i < p.seq_len_q; ++i)
-        put(case_.tensors[ATTEST_Q], {0, h, i, 0}, of(i)),
-            put(case_.tensors[ATTEST_Q], {0, h, i, 1}, 0);
+      for (int64_t i = 0; i < p.seq_len_q; ++i) {
+        put(case_.tensors[ATTEST_Q], {0, h, i, 0}, of(i));
+        put(case_.tensors[ATTEST_Q], {0, h, i, 1}, 0);
+      }
     return *this;
   }
   Hand& key(const std::function<double(int64_t)>& of) {
     const P& p = case_.params();
     for (int64_t h = 0; h < p.num_kv_heads; ++h)
-      for (int64_t j = 0; j < p.seq_len_kv; ++j)
-        put(case_.tensors[ATTEST_K], {0, h, j, 0}, of(j)),
-            put(case_.tensors[ATTEST_K], {0, h, j, 1}, 0);
+      for (int64_t j = 0; j < p.seq_len_kv; ++j) {
+        put(case_.tensors[ATTEST_K], {0, h, j, 0}, of(j));
+        put(case_.tensors[ATTEST_K], {0, h, j, 1}, 0);
+      }
     return *this;
   }
   Hand& value(const std::function<double(int64_t, int64_t)>& of) {
@@ -540,12 +542,15 @@ TEST(Events, KeysThatWeighInSomeRow) {
   for (int64_t n = 0; n < 64; ++n)
     for (const int32_t role : {ATTEST_Q, ATTEST_K}) {
       const double turn = double(n) / 10, length = role == ATTEST_Q ? 40 : 20;
-      put(liked.tensor(role), {0, 0, n, 0}, length * std::cos(turn)),
-          put(liked.tensor(role), {0, 0, n, 1}, length * std::sin(turn));
+      put(liked.tensor(role), {0, 0, n, 0}, length * std::cos(turn));
+      put(liked.tensor(role), {0, 0, n, 1}, length * std::sin(turn));
     }
   EXPECT_THAT(liked.count("weights/key"), Not(IsEmpty()));
   for (int64_t n = 32; n < 64; ++n)  // half of the queries like a key that is liked already
-    put(liked.tensor(ATTEST_Q), {0, 0, n, 0}, 40), put(liked.tensor(ATTEST_Q), {0, 0, n, 1}, 0);
+  {
+    put(liked.tensor(ATTEST_Q), {0, 0, n, 0}, 40);
+    put(liked.tensor(ATTEST_Q), {0, 0, n, 1}, 0);
+  }
   EXPECT_THAT(liked.count("weights/key"), IsEmpty());
   EXPECT_THAT(Hand(64, 8).count("weights/key"), IsEmpty());
 }
@@ -636,7 +641,10 @@ TEST(Events, AnEmptySequenceBesideRowsIsNamed) {
         put(c.tensors[ATTEST_SEQ_LENS_Q], {at}, double(q[b]));
         put(c.tensors[ATTEST_SEQ_LENS_KV], {at}, double(kv[b]));
       }
-      if (b < q.size()) sum_q += q[b], sum_kv += kv[b];
+      if (b < q.size()) {
+        sum_q += q[b];
+        sum_kv += kv[b];
+      }
     }
     std::vector<bool> is_judged(size_t(row_count(c.problem.tensor[ATTEST_O], 3)), false);
     for (const int64_t row : judged) is_judged[size_t(row)] = true;

@@ -33,7 +33,8 @@ Parts parts_of(const Unit& unit, const Row& row, const RowSummary& summary) {
   Parts parts;
   for (Parts::Part* part : {&parts.top, &parts.before, &parts.between, &parts.after})
     part->values.resize(width);
-  parts.squares.resize(width), parts.plain.resize(width);
+  parts.squares.resize(width);
+  parts.plain.resize(width);
   for (int64_t j = row.keys.begin; j < row.keys.end; ++j) {
     const float logit = row.logits[size_t(j - row.keys.begin)];
     if (logit == -std::numeric_limits<float>::infinity()) continue;

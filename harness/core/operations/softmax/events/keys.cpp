@@ -23,7 +23,8 @@ bool weighs(const RowSummary& summary, float logit) {
 
 KeyTrial::KeyTrial(const Unit& unit)
     : places_(sample_places(unit.keys(), std::min(kTriedKeys, unit.keys()), 0, kKeysSeed)) {
-  seeing_.resize(places_.size()), weighing_.resize(places_.size());
+  seeing_.resize(places_.size());
+  weighing_.resize(places_.size());
 }
 
 void KeyTrial::add(const Unit& unit, const RowSet& rows) {

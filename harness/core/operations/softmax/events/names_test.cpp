@@ -118,8 +118,13 @@ TEST(EventNames, WhatSubnormalNumbersCanMove) {
   const Case low = make_case("f16", [](P& p) { p.softmax_scale = 0.01f; }, {}, ATTEST_F16);
   EXPECT_EQ(why_not(low, "subnormal/k"), "softmax_scale 0.01 leaves subnormal numbers no weight");
   EXPECT_EQ(why_not(low, "subnormal/v"), "");
-  const Case narrow =
-      make_case("f16", [](P& p) { p.head_dim = 1, p.softmax_scale = 1; }, {}, ATTEST_F16);
+  const Case narrow = make_case(
+      "f16",
+      [](P& p) {
+        p.head_dim = 1;
+        p.softmax_scale = 1;
+      },
+      {}, ATTEST_F16);
   EXPECT_EQ(why_not(narrow, "subnormal/q"), "head_dim 1 has one channel, for K");
   EXPECT_EQ(why_not(narrow, "subnormal/k"), "");
 }
@@ -181,7 +186,10 @@ TEST(EventNames, WhoHasEndsThatCanBeNan) {
   const Case two_tiles = of([](P& p) { p.seq_len_kv = 17; });
   EXPECT_EQ(why_not(two_tiles, "nan/first_tile/v"), "");
   EXPECT_EQ(why_not(two_tiles, "inf/last_tile/-score"), "");
-  const Case capped = of([](P& p) { p.softcap = 5, p.seq_len_kv = 17; });
+  const Case capped = of([](P& p) {
+    p.softcap = 5;
+    p.seq_len_kv = 17;
+  });
   EXPECT_NE(why_not(capped, "inf/last_tile/+score"), "");
   EXPECT_EQ(why_not(capped, "inf/last_tile/-v"), "");
   const Case sloped = of([](P& p) { p.seq_len_kv = 17; }, {ATTEST_ALIBI_SLOPES});

@@ -36,7 +36,8 @@ bool moves_scores(const Unit& unit, const Row& row, const Of& of) {
   for (int64_t j = row.keys.begin; j < row.keys.end; ++j) {
     if (!row.sees(j)) continue;
     const double score = double(unit.params().softmax_scale) * of(j);
-    least = std::min(least, score), most = std::max(most, score);
+    least = std::min(least, score);
+    most = std::max(most, score);
   }
   return most - least >= kSeenScore;
 }

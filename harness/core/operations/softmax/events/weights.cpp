@@ -125,7 +125,8 @@ void find_weights(const Unit& unit, const RowSet& rows, Found& found) {
     // same one.
     if (!found.contains("heavy") && summary.sum * kHeavyWeight < 1 &&
         summary.top_at != last_heavy && tried_heavy < kClosely) {
-      ++tried_heavy, last_heavy = summary.top_at;
+      ++tried_heavy;
+      last_heavy = summary.top_at;
       if (is_heavy(unit, unit.row(rows.places[r], buffer), summary)) found.insert("heavy");
     }
     if (r % stride != 0) continue;

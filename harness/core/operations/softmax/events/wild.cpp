@@ -75,7 +75,8 @@ struct WildChannel {
 
   void add(int64_t j, float value, bool with_weight) {
     if (std::isfinite(value)) return;
-    first = first < 0 ? j : first, last = j;
+    first = first < 0 ? j : first;
+    last = j;
     (std::isnan(value) ? nan : value > 0 ? plus : minus) = true;
     weighs &= with_weight;
   }
@@ -125,7 +126,8 @@ bool note_bias(const Unit& unit, const Tensor& bias, const RowPlace& row, Wild& 
         !geometry.visible(unit.b(), row.h, row.i, j))
       continue;
     const auto number = float(value);
-    note({&number, 1}, "bias", wild), any = true;
+    note({&number, 1}, "bias", wild);
+    any = true;
   }
   return any;
 }
@@ -174,8 +176,10 @@ void find_wild(const Unit& unit, const Tensor& bias, const RowSet& rows, Wild& w
     }
     note_spoilt_ends(row, summary, wild);
     note(unit.query(row.i), "q", wild);
-    for (const int64_t j : seen_of(unit, row, unit.wild_keys(), false))
-      note(unit.key(j), "k", wild), wild_key_seen = true;
+    for (const int64_t j : seen_of(unit, row, unit.wild_keys(), false)) {
+      note(unit.key(j), "k", wild);
+      wild_key_seen = true;
+    }
     if (!bias || is_wild(unit.query(row.i)) || tried >= kBiasPairs) continue;
     note_bias(unit, bias, row, wild);
     tried += row.keys.size();

@@ -48,7 +48,8 @@ struct EdgeSide {
       if (other == b || is_fixed(other)) continue;
       const int64_t moved = std::clamp(left, std::min<int64_t>(2 - length[other], 0),
                                        limits.longest - 1 - length[other]);
-      length[other] += moved, left -= moved;
+      length[other] += moved;
+      left -= moved;
     }
     return !limits.packed || left == 0;
   }
@@ -60,7 +61,8 @@ class WithEdges {
             const std::function<bool(const Lengths&)>& keeps)
       : limits_(limits), keeps_(keeps) {
     const std::vector<bool> none(lengths.q.size());
-    q_ = {limits.q, lengths.q, none}, kv_ = {limits.kv, lengths.kv, none};
+    q_ = {limits.q, lengths.q, none};
+    kv_ = {limits.kv, lengths.kv, none};
   }
 
   Lengths make() {
@@ -91,7 +93,8 @@ class WithEdges {
     const bool fits = side.set(b, to);
     if (limits_.same_tokens) q_.length = kv_.length;
     if (fits && shows_at(edge, b) && keeps_({q_.length, kv_.length})) return true;
-    q_.length = q, kv_.length = kv;
+    q_.length = q;
+    kv_.length = kv;
     return false;
   }
 

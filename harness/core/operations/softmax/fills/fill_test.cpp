@@ -73,8 +73,11 @@ TEST(SoftmaxFill, WideRowsSpreadAsFarAsTheySay) {
   for (const float softcap : {0.0f, 30.0f})
     for (const int64_t head_dim : {16, 128}) {
       const Case c = filled("wide", [&](Params& p) {
-        p.num_heads = 3, p.seq_len_q = 17, p.seq_len_kv = 800;
-        p.head_dim = head_dim, p.softcap = softcap;
+        p.num_heads = 3;
+        p.seq_len_q = 17;
+        p.seq_len_kv = 800;
+        p.head_dim = head_dim;
+        p.softcap = softcap;
       });
       for (int64_t h = 0; h < 3; ++h)
         for (int64_t i = 0; i < 17; ++i) {
@@ -145,8 +148,11 @@ TEST(SoftmaxFill, SubnormalOperandsMakeScores) {
   for (const float scale : {0.02f, 0.25f, 3.0f})
     for (const int64_t head_dim : {2, 17, 128}) {
       const Case c = filled("subnormal", [&](Params& p) {
-        p.num_heads = 1, p.seq_len_q = 1, p.seq_len_kv = 4000;
-        p.head_dim = head_dim, p.softmax_scale = scale;
+        p.num_heads = 1;
+        p.seq_len_q = 1;
+        p.seq_len_kv = 4000;
+        p.head_dim = head_dim;
+        p.softmax_scale = scale;
       });
       const Tensor &q = c.tensors[ATTEST_Q], &k = c.tensors[ATTEST_K], &v = c.tensors[ATTEST_V];
       double of_q = 0, of_k = 0;  // sums of squares of what they add to scores
@@ -158,7 +164,8 @@ TEST(SoftmaxFill, SubnormalOperandsMakeScores) {
           ASSERT_TRUE((std::fabs(query) < 0x1p-14) != (std::fabs(key) < 0x1p-14));
           (std::fabs(key) < 0x1p-14 ? from_k : from_q) += double(scale) * query * key;
         }
-        of_q += from_q * from_q / 4000, of_k += from_k * from_k / 4000;
+        of_q += from_q * from_q / 4000;
+        of_k += from_k * from_k / 4000;
         EXPECT_GT(v.at({0, 0, j, 0}), 0);
         EXPECT_LT(v.at({0, 0, j, 0}), 0x1p-14);
       }
@@ -187,7 +194,9 @@ TEST(SoftmaxFill, NoRowSeesTheLowestBiasesAlone) {
           for (int64_t j = keys.begin; j < keys.end; ++j) {
             if (!geometry.visible(b, h, i, j)) continue;
             const double number = bias.at({b, h, geometry.token(i), geometry.token(j)});
-            ++seen, lowest += number < -50000, far_below += number < -10000;
+            ++seen;
+            lowest += number < -50000;
+            far_below += number < -10000;
           }
           EXPECT_TRUE(seen == 0 || lowest < seen) << c.name << ", row " << i;
           lowest_biases += lowest;
@@ -326,8 +335,10 @@ TEST(SoftmaxFill, TheLongestLengthDecidesWhichEdgesAreLeftOut) {
   for (const int64_t keys : {61, 62, 63}) {
     const Case c = with_lengths(4, {ATTEST_SEQ_LENS_KV}, keys);
     bool one = false, full = false;
-    for (const int64_t length : sequence_lengths(c.problem, true, true))
-      one |= length == 1, full |= length > 0 && length % 16 == 0;
+    for (const int64_t length : sequence_lengths(c.problem, true, true)) {
+      one |= length == 1;
+      full |= length > 0 && length % 16 == 0;
+    }
     seen.emplace(one, full);
   }
   EXPECT_EQ(seen.size(), 3u);
@@ -340,8 +351,10 @@ TEST(SoftmaxFill, OrdersArePermutationsOfEachSequence) {
   bool moved = false;
   for (int64_t b = 0, first = 0; b < 4; first += geometry.length_q(b++)) {
     std::set<int64_t> rows;
-    for (int64_t i = 0; i < geometry.length_q(b); ++i)
-      rows.insert(geometry.query(b, i).row), moved |= geometry.query(b, i).row != first + i;
+    for (int64_t i = 0; i < geometry.length_q(b); ++i) {
+      rows.insert(geometry.query(b, i).row);
+      moved |= geometry.query(b, i).row != first + i;
+    }
     EXPECT_EQ(int64_t(rows.size()), geometry.length_q(b));
     if (rows.empty()) continue;
     EXPECT_EQ(std::pair(*rows.begin(), *rows.rbegin()),

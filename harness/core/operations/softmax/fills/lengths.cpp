@@ -45,8 +45,10 @@ LengthList packed_lengths(const Side& side, uint64_t seed, bool empty) {
   int64_t left = side.tokens - side.longest, sequences = side.batch - 1;
   std::vector<size_t> others;
   for (size_t k = 1; k <= size_t(sequences); ++k) others.push_back((top + k) % size_t(side.batch));
-  if (empty && sequences >= 1 && left <= (sequences - 1) * side.longest)
-    others.pop_back(), --sequences;
+  if (empty && sequences >= 1 && left <= (sequences - 1) * side.longest) {
+    others.pop_back();
+    --sequences;
+  }
   for (size_t k = 0; k < others.size(); ++k, --sequences) {
     const int64_t behind = sequences - 1,
                   least = std::max<int64_t>(0, left - behind * side.longest),
@@ -141,7 +143,10 @@ std::optional<Lengths> best(const Problem& problem, const std::optional<Lengths>
     const bool both_differ =
         taken && (!q.varies() || drawn.q != taken->q) && (!kv.varies() || drawn.kv != taken->kv);
     const int shown = 2 * shows(problem.as<Params>(), drawn, q, kv) + (both_differ ? 1 : 0);
-    if (shown > most && drawn != taken) best = drawn, most = shown;
+    if (shown > most && drawn != taken) {
+      best = drawn;
+      most = shown;
+    }
   }
   return best;
 }

@@ -68,7 +68,8 @@ class WildValues {
     // Beyond a softcap an infinite score is the cap, unless a kernel takes -inf for hidden before
     // that.
     if (p_.softcap == 0) write_query(infinite_query, infinity_with_largest_score(infinite_query));
-    write_bias(nan_bias, kNan), write_bias(infinite_bias, kInfinity);
+    write_bias(nan_bias, kNan);
+    write_bias(infinite_bias, kInfinity);
     write_bias_of_keys();
     write_wild_ends(problem_, tensors_, geometry_, longest_, taken_);
   }

@@ -56,7 +56,8 @@ class FewWild {
     for (int64_t h = spoilt; h < p_.num_heads; ++h)
       write_queries(h,
                     h < p_.num_heads - 1 && item < kItemCount ? kItems[item++] : Item{-1, -1, 1});
-    write_values(0, 1), write_values(keys().size() - 1, -1);
+    write_values(0, 1);
+    write_values(keys().size() - 1, -1);
   }
 
  private:
@@ -75,7 +76,8 @@ class FewWild {
     const std::optional<int64_t> first = seen(kv_head * group_, 0),
                                  last = seen(kv_head * group_, keys().size() - 1);
     if (!first || !last || *last - *first < kMostSearched) return;
-    write_key(kv_head, *first, kFirstChannel), write_key(kv_head, *last, kLastChannel);
+    write_key(kv_head, *first, kFirstChannel);
+    write_key(kv_head, *last, kLastChannel);
   }
   void write_key(int64_t kv_head, int64_t j, int64_t channel) const {
     WildElement(tensors_[ATTEST_K], geometry_.key(b_, j), kv_head, channel).write(kInfinity);
@@ -87,7 +89,8 @@ class FewWild {
         const WildElement q(tensors_[ATTEST_Q], geometry_.query(b_, i), h, channel);
         q.write((p_.softmax_scale < 0 ? -sign : sign) * std::max(std::fabs(q.read()), kLeast));
       };
-      scale(kFirstChannel, item.first), scale(kLastChannel, item.last);
+      scale(kFirstChannel, item.first);
+      scale(kLastChannel, item.last);
       if (!std::isfinite(item.query))
         WildElement(tensors_[ATTEST_Q], geometry_.query(b_, i), h, 0).write(item.query);
     }

@@ -108,11 +108,21 @@ void expect_no_key_wild_in_both(const Case& c, int64_t head) {
 
 // 0 times infinity is NaN: a key whose score is infinite must not have an infinite value, too.
 TEST(WildFill, NoKeyIsWildInBothKAndV) {
-  const std::function<void(Params&)> changes[] = {
-      [](Params& p) { p.seq_len_q = 61; }, [](Params& p) { p.seq_len_q = 257; },
-      [](Params& p) { p.seq_len_q = 61, p.num_heads = 2; },
-      [](Params& p) { p.seq_len_q = 197, p.window_right = 0; },
-      [](Params& p) { p.seq_len_q = 300, p.window_left = 40, p.window_right = 20; }};
+  const std::function<void(Params&)> changes[] = {[](Params& p) { p.seq_len_q = 61; },
+                                                  [](Params& p) { p.seq_len_q = 257; },
+                                                  [](Params& p) {
+                                                    p.seq_len_q = 61;
+                                                    p.num_heads = 2;
+                                                  },
+                                                  [](Params& p) {
+                                                    p.seq_len_q = 197;
+                                                    p.window_right = 0;
+                                                  },
+                                                  [](Params& p) {
+                                                    p.seq_len_q = 300;
+                                                    p.window_left = 40;
+                                                    p.window_right = 20;
+                                                  }};
   for (const auto& change : changes) {
     const Case c(ATTEST_F32, {"wild", 7}, [&](Params& p) {
       p.head_dim = 16;
@@ -183,7 +193,11 @@ TEST(WildFill, ASoftcapLeavesNanAtTheEndsOfRows) {
                                "nan/first_tile/v", "nan/last_tile/v", "inf/last_tile/+v"});
   EXPECT_THAT(found([](Params&) {}), both);
   EXPECT_THAT(found([](Params& p) { p.window_right = 0; }), both);
-  EXPECT_THAT(found([](Params& p) { p.batch = 3, p.num_heads = p.num_kv_heads = 1; }), both);
+  EXPECT_THAT(found([](Params& p) {
+                p.batch = 3;
+                p.num_heads = p.num_kv_heads = 1;
+              }),
+              both);
   EXPECT_THAT(found([](Params& p) {
                 p.num_heads = p.num_kv_heads = 1;
                 p.window_left = 9;

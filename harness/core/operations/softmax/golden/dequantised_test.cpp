@@ -30,8 +30,12 @@ Case blocks(DType f8 = ATTEST_F8E4M3) {
   return make_case(
       "blocks",
       [](Params& p) {
-        p.batch = 2, p.num_heads = 4, p.num_kv_heads = 2, p.seq_len_kv = 23;
-        p.descale_block_q = 8, p.descale_block_kv = 10;
+        p.batch = 2;
+        p.num_heads = 4;
+        p.num_kv_heads = 2;
+        p.seq_len_kv = 23;
+        p.descale_block_q = 8;
+        p.descale_block_kv = 10;
       },
       kFactors, ATTEST_F16, f8);
 }
@@ -135,8 +139,12 @@ TEST(F8Events, NeedTheFactorsOfScaling) {
     std::vector<int32_t> roles(kFactors.begin(), kFactors.end());
     roles.push_back(ATTEST_MASK);
     const Case c = make_case(
-        "", [](Params& p) { p.seq_len_q = p.seq_len_kv = 61, p.head_dim = 16; }, roles, ATTEST_F16,
-        f8);
+        "",
+        [](Params& p) {
+          p.seq_len_q = p.seq_len_kv = 61;
+          p.head_dim = 16;
+        },
+        roles, ATTEST_F16, f8);
     const std::vector<bool> all(size_t(row_count(c.problem.tensor[ATTEST_O], 3)), true);
     std::set<std::string> listed;
     for (const NumericEvent& event : softmax_operation().events(c.problem)) {
@@ -159,7 +167,11 @@ TEST(F8Events, NeedTheFactorsOfScaling) {
 // and rounds the products to bf16, where every stored number is 1.25.
 double error_of_lse(DType f8, float factor) {
   const Case c = make_case(
-      "", [](Params& p) { p.seq_len_q = 3, p.head_dim = 64; },
+      "",
+      [](Params& p) {
+        p.seq_len_q = 3;
+        p.head_dim = 64;
+      },
       {ATTEST_Q_DESCALE, ATTEST_K_DESCALE, ATTEST_LSE}, ATTEST_F32, f8);
   for (const int32_t role : {ATTEST_Q, ATTEST_K}) {
     const Tensor &numbers = c.tensors[size_t(role)],
@@ -244,7 +256,13 @@ TEST(F8Fills, BandsHaveEveryCode) {
   for (const DType f8 : {ATTEST_F8E4M3, ATTEST_F8E5M2}) {
     // One key of a sequence has the largest values of a head.
     const Case c = make_case(
-        "", [](Params& p) { p.batch = 40, p.seq_len_q = 60, p.head_dim = 32; }, {}, ATTEST_F32, f8);
+        "",
+        [](Params& p) {
+          p.batch = 40;
+          p.seq_len_q = 60;
+          p.head_dim = 32;
+        },
+        {}, ATTEST_F32, f8);
     softmax_operation().fill(c.problem, {"f8_bands", 1}, c.tensors, false);
     const size_t numbers = f8 == ATTEST_F8E4M3 ? 254 : 248;
     EXPECT_GE(codes_of(c.tensors[ATTEST_K]).size(), numbers);
@@ -259,7 +277,11 @@ TEST(F8Fills, BandsStayInTheRangeOfF16) {
     for (const int64_t keys : {1, 61, 1021, 16411})
       for (const bool factors : {true, false}) {
         const Case c = make_case(
-            "", [=](Params& p) { p.seq_len_q = p.seq_len_kv = keys, p.head_dim = 32; },
+            "",
+            [=](Params& p) {
+              p.seq_len_q = p.seq_len_kv = keys;
+              p.head_dim = 32;
+            },
             factors ? kFactors : std::vector<int32_t>{}, ATTEST_F32, f8);
         softmax_operation().fill(c.problem, {"f8_bands", 1}, c.tensors, false);
         const double largest = factors ? 1.6 : 1;
@@ -269,7 +291,8 @@ TEST(F8Fills, BandsStayInTheRangeOfF16) {
             double sum = 0, most = 0;
             for (int64_t j = 0; j < keys; ++j) {
               const double x = std::fabs(tensor.at({0, 0, j, d})) * largest;
-              sum += x, most = std::max(most, x);
+              sum += x;
+              most = std::max(most, x);
             }
             EXPECT_LE(role == ATTEST_V ? sum : most, 65504) << keys << " keys, channel " << d;
           }
@@ -282,7 +305,12 @@ TEST(F8Fills, BandsHaveModerateScores) {
   for (const DType f8 : {ATTEST_F8E4M3, ATTEST_F8E5M2})
     for (const int64_t head_dim : {1, 8, 32, 64}) {
       const Case c = make_case(
-          "", [=](Params& p) { p.seq_len_q = 100, p.head_dim = head_dim; }, {}, ATTEST_F16, f8);
+          "",
+          [=](Params& p) {
+            p.seq_len_q = 100;
+            p.head_dim = head_dim;
+          },
+          {}, ATTEST_F16, f8);
       softmax_operation().fill(c.problem, {"f8_bands", 1}, c.tensors, false);
       double sum = 0;
       for (int64_t i = 0; i < 100; ++i) {

@@ -81,8 +81,8 @@ class Uploaded {
     for (int64_t b = 0; b < geometry.batch(); ++b) {
       for (int64_t j = 0; j < geometry.length_kv(b); ++j) {
         const Cell cell = geometry.key(b, j);
-        k_row.push_back(cell.outer * k.stride[0] + cell.row * k.stride[2]),
-            v_row.push_back(cell.outer * v.stride[0] + cell.row * v.stride[2]);
+        k_row.push_back(cell.outer * k.stride[0] + cell.row * k.stride[2]);
+        v_row.push_back(cell.outer * v.stride[0] + cell.row * v.stride[2]);
       }
     }
     in.k_row = keep(upload<int64_t>(queue, k_row)).as<int64_t>();
@@ -127,9 +127,10 @@ struct Checked {
 
   void add(size_t row, const JudgedRow& at, int64_t kv_head, bool own_task) {
     if (own_task) tasks.push_back({at.b, kv_head, judged.size(), judged.size(), at.keys});
-    rows.push_back(row), judged.push_back(at);
+    rows.push_back(row);
+    judged.push_back(at);
     RowTask& task = tasks.back();
-    task.end = judged.size(),
+    task.end = judged.size();
     task.keys = {std::min(task.keys.begin, at.keys.begin), std::max(task.keys.end, at.keys.end)};
   }
 };
@@ -396,7 +397,9 @@ DeviceRows::DeviceRows(const GoldenDevice& device, const Problem& problem, const
                      .tensors = tensors,
                      .geometry = geometry,
                      .plan = plan}) {
-  impl_->cut_blocks(), impl_->choose_checked(), impl_->find_largest_v();
+  impl_->cut_blocks();
+  impl_->choose_checked();
+  impl_->find_largest_v();
 }
 DeviceRows::~DeviceRows() = default;
 
@@ -500,7 +503,8 @@ void DeviceRows::confirm(size_t row, const RowScores* scores, const SigmaModel& 
   const Impl& own = *impl_;
   Checked one;
   one.add(row, own.plan.rows[row], own.kv_head(own.plan.rows[row]), true);
-  own.compare_scores(one, scores), own.compare_results(one, scores, model, told);
+  own.compare_scores(one, scores);
+  own.compare_results(one, scores, model, told);
 }
 
 }  // namespace attest::core

@@ -96,8 +96,13 @@ TEST(SoftmaxGolden, SampledRowsAgreeWithAllRows) {
   const auto sampled = golden_of(large);
   EXPECT_EQ(sampled->method(), "float64, 256 of 16384 rows a head");
   Case small = make_case(
-      "small", [&](Params& p) { set(p), p.seq_len_q = 600, p.seq_len_kv = 16384; }, {ATTEST_LSE},
-      ATTEST_F16);
+      "small",
+      [&](Params& p) {
+        set(p);
+        p.seq_len_q = 600;
+        p.seq_len_kv = 16384;
+      },
+      {ATTEST_LSE}, ATTEST_F16);
   for (const int32_t role : {ATTEST_Q, ATTEST_K, ATTEST_V})
     std::memcpy(small.memory[size_t(role)].data(), large.memory[size_t(role)].data(),
                 small.memory[size_t(role)].size());

@@ -112,7 +112,8 @@ __device__ inline Stages stages_of(const Job& job, const Row& row, double dot, i
   Stages made = {dot, 1, 0};
   if (job.in.softcap > 0) {
     const double t = 1 - 2 / (exp(dot * (2 / job.in.softcap)) + 1);
-    made.capped = job.in.softcap * t, made.slope = 1 - t * t;
+    made.capped = job.in.softcap * t;
+    made.slope = 1 - t * t;
   }
   made.score = made.capped;
   const double hidden = -INFINITY;
@@ -141,7 +142,10 @@ __device__ inline void row_scores(const Job& job, Room& room) {
   const int lane = static_cast<int>(threadIdx.x) % 32,
             own = static_cast<int>(threadIdx.x) / 32 * kOwnRows;
   double least[kOwnRows], largest[kOwnRows], sum[kOwnRows] = {}, seen[kOwnRows] = {};
-  for (int r = 0; r < kOwnRows; ++r) least[r] = INFINITY, largest[r] = -INFINITY;
+  for (int r = 0; r < kOwnRows; ++r) {
+    least[r] = INFINITY;
+    largest[r] = -INFINITY;
+  }
   load_queries(job, block, room);
   for (int64_t first = first_step(block); first < block.end; first += kKeys) {
     multiply_keys<false>(job, block, first, room);
@@ -153,7 +157,10 @@ __device__ inline void row_scores(const Job& job, Room& room) {
         if (s == -INFINITY) continue;
         seen[r] += 1;
         least[r] = s < least[r] ? s : least[r];
-        if (s > largest[r]) sum[r] *= exp(largest[r] - s), largest[r] = s;
+        if (s > largest[r]) {
+          sum[r] *= exp(largest[r] - s);
+          largest[r] = s;
+        }
         sum[r] += exp(s - largest[r]);
       }
   }
@@ -163,7 +170,10 @@ __device__ inline void row_scores(const Job& job, Room& room) {
     const double total = sum_of_warp(seen[r] > 0 ? sum[r] * exp(largest[r] - top) : 0);
     if (lane != 0 || own + r >= block.count) continue;
     double* out = job.out + (block.first + own + r - job.first_row) * kScores;
-    out[kLeast] = bottom, out[kLargest] = top, out[kSum] = total, out[kSeen] = all;
+    out[kLeast] = bottom;
+    out[kLargest] = top;
+    out[kSum] = total;
+    out[kSeen] = all;
   }
 }
 
@@ -186,10 +196,15 @@ __device__ inline Weights weigh(const Job& job, const Row& row, const Stages& st
   const double p = exp(s - row.lse), p2 = p * p, a = job.model.u_p * p + row.eta_kappa, a2 = a * a;
   const double p2t = p2 * square, p2q = p2 * (row.q0 + x * (job.model.q1 + x * job.model.q2)),
                e2 = job.model.a_share * a2 + job.model.score2 * p2t + p2q;
-  sums[kP2] += p2, sums[kA2] += a2, sums[kE2] += e2, sums[kP2t] += p2t, sums[kP2q] += p2q,
-      sums[kPx2] += p * x * x;
+  sums[kP2] += p2;
+  sums[kA2] += a2;
+  sums[kE2] += e2;
+  sums[kP2t] += p2t;
+  sums[kP2q] += p2q;
+  sums[kPx2] += p * x * x;
   sums[kSmall] += p < row.small ? p : 0;
-  sums[kCommon] += p * lower, sums[kMeanDot] += p * fabs(sloped);
+  sums[kCommon] += p * lower;
+  sums[kMeanDot] += p * fabs(sloped);
   sums[kAtCap] += stages.slope <= job.model.slope_at_cap ? p : 0;
   return Weights{p, job.model.lone_weights ? a2 : 0, e2,
                  p < row.lost    ? p
@@ -222,10 +237,14 @@ __device__ inline void add_values(const Job& job, const Block& block, int64_t fi
     const double v2 = v * v;
     for (int r = 0; r < kHalf; ++r) {
       const Weights& w = room.weights[half + r][key];
-      sums.of[kPv][r] += w.p * v, sums.of[kP2v2][r] += w.p * w.p * v2;
-      sums.of[kA2v2][r] += w.a2 * v2, sums.of[kE2v][r] += w.e2 * v, sums.of[kE2v2][r] += w.e2 * v2;
-      sums.of[kFlushed][r] += w.lost * v, sums.of[kUnsure][r] += w.unsure * v,
-          sums.of[kUnsure2][r] += (w.unsure * w.unsure + job.model.apart * w.lost * w.lost) * v2;
+      sums.of[kPv][r] += w.p * v;
+      sums.of[kP2v2][r] += w.p * w.p * v2;
+      sums.of[kA2v2][r] += w.a2 * v2;
+      sums.of[kE2v][r] += w.e2 * v;
+      sums.of[kE2v2][r] += w.e2 * v2;
+      sums.of[kFlushed][r] += w.lost * v;
+      sums.of[kUnsure][r] += w.unsure * v;
+      sums.of[kUnsure2][r] += (w.unsure * w.unsure + job.model.apart * w.lost * w.lost) * v2;
     }
   }
   for (int r = 0; r < kHalf; ++r) {
@@ -253,7 +272,8 @@ __device__ inline void row_sums(const Job& job, Room& room) {
         double& cell = room.dot[own + r][key];
         Weights& weights = room.weights[own + r][key];
         if (own + r >= block.count) {
-          weights = Weights{0, 0, 0, 0, 0}, cell = -INFINITY;
+          weights = Weights{0, 0, 0, 0, 0};
+          cell = -INFINITY;
           continue;
         }
         const Row& row = job.rows[block.first + own + r];

@@ -73,7 +73,8 @@ ValueBounds::ValueBounds(const Problem& problem, const Tensors& tensors, const G
       storage_(tensors[ATTEST_V].spec.dtype) {
   const int64_t heads = params_.num_kv_heads, dim_v = params_.head_dim_v,
                 units = params_.batch * heads;
-  low_.assign(size_t(units * dim_v), kInfinity), high_.assign(low_.size(), -kInfinity);
+  low_.assign(size_t(units * dim_v), kInfinity);
+  high_.assign(low_.size(), -kInfinity);
   const Tensor &k = tensors[ATTEST_K], &v = tensors[ATTEST_V];
   const bool large = units * params_.seq_len_kv * (params_.head_dim + dim_v) > kThreadedElements;
 #pragma omp parallel for schedule(dynamic, 1) if (large)
@@ -92,7 +93,8 @@ ValueBounds::ValueBounds(const Problem& problem, const Tensors& tensors, const G
     std::vector<char> wild(static_cast<size_t>(dim_v), 0);
     for (int64_t j = 0; j < geometry.length_kv(b); ++j) {
       const Cell cell = geometry.key(b, j);
-      load_cell(k, cell, key), load_cell(v, cell, value);
+      load_cell(k, cell, key);
+      load_cell(v, cell, value);
       wild_key |= !all_finite(key);
       for (size_t d = 0; d < value.size(); ++d) {
         low[d] = std::min(low[d], value[d]);

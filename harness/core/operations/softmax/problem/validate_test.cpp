@@ -33,7 +33,8 @@ TEST(SoftmaxFields, CoverTheStruct) {
 
 TEST(SoftmaxFields, NeutralValuesFollowFromTheOthers) {
   Problem problem = blank_problem(softmax_operation(), ATTEST_F16);
-  problem.as<Params>().seq_len_q = 197, problem.as<Params>().head_dim = 64,
+  problem.as<Params>().seq_len_q = 197;
+  problem.as<Params>().head_dim = 64;
   problem.as<Params>().num_heads = 3;
   finish_problem(problem);
   const auto& p = problem.as<Params>();
@@ -79,7 +80,11 @@ TEST(SoftmaxFeatures, OneBitEach) {
             "GRID+REL_BIAS");
   EXPECT_EQ(features([](Params& p) { p.block_q = p.block_kv = 8; }, {ATTEST_BLOCK_MASK}),
             "BLOCK_MASK");
-  EXPECT_EQ(features([](Params& p) { p.window_right = 0, p.global_tokens = 1; }), "CAUSAL+GLOBAL");
+  EXPECT_EQ(features([](Params& p) {
+              p.window_right = 0;
+              p.global_tokens = 1;
+            }),
+            "CAUSAL+GLOBAL");
   EXPECT_EQ(features([](Params& p) { p.top_k = 1; }), "TOP_K");
   EXPECT_EQ(print_features(testing::make_case(
                                "", [](Params&) {}, {}, ATTEST_F16, ATTEST_F8E4M3)
@@ -128,9 +133,14 @@ TEST(SoftmaxF8, MessagesNameFieldAndRemedy) {
 
 // The last blocks may be short. Heads and sequences may share a mask, blocks may not.
 TEST(SoftmaxBlockMask, HasADimForEachBlock) {
-  const testing::Case c = testing::make_case(
-      "", [](Params& p) { p.batch = 3, p.seq_len_kv = 64, p.block_q = 12, p.block_kv = 16; },
-      {ATTEST_BLOCK_MASK});
+  const testing::Case c = testing::make_case("",
+                                             [](Params& p) {
+                                               p.batch = 3;
+                                               p.seq_len_kv = 64;
+                                               p.block_q = 12;
+                                               p.block_kv = 16;
+                                             },
+                                             {ATTEST_BLOCK_MASK});
   EXPECT_THAT(dims(c.problem.tensor[ATTEST_BLOCK_MASK]), ::testing::ElementsAre(3, 2, 4, 4));
   for (int axis = 0; axis < 4; ++axis)
     EXPECT_EQ(softmax_operation().may_broadcast(ATTEST_BLOCK_MASK, axis), axis < 2);
@@ -214,27 +224,72 @@ TEST(SoftmaxCheck, NamesTheFieldAndWhatIsRight) {
       {[](Params& p) { p.seq_len_kv = 12; },
        {ATTEST_ORDER},
        "order: queries and keys must be the same tokens"},
-      {[=](Params& p) { grid(p), p.window_height = 3; },
+      {[=](Params& p) {
+         grid(p);
+         p.window_height = 3;
+       },
        {},
        "grid_height: 8; must be a multiple of window_height = 3"},
-      {[=](Params& p) { grid(p), p.window_width = 5; },
+      {[=](Params& p) {
+         grid(p);
+         p.window_width = 5;
+       },
        {},
        "grid_width: 8; must be a multiple of window_width = 5"},
-      {[=](Params& p) { grid(p), p.window_width = 0; }, {}, "window_width: 0; must lie in 1 .. 8"},
-      {[=](Params& p) { grid(p), p.grid_width = 0; }, {}, "grid_width: 0; must"},
-      {[=](Params& p) { grid(p), p.shift_y = 4; }, {}, "shift_y: 4; must lie in 0 .. 3"},
-      {[=](Params& p) { grid(p), p.shift_x = -1; }, {}, "shift_x: -1; must"},
-      {[=](Params& p) { grid(p), p.shift_bias = std::nanf(""); },
+      {[=](Params& p) {
+         grid(p);
+         p.window_width = 0;
+       },
+       {},
+       "window_width: 0; must lie in 1 .. 8"},
+      {[=](Params& p) {
+         grid(p);
+         p.grid_width = 0;
+       },
+       {},
+       "grid_width: 0; must"},
+      {[=](Params& p) {
+         grid(p);
+         p.shift_y = 4;
+       },
+       {},
+       "shift_y: 4; must lie in 0 .. 3"},
+      {[=](Params& p) {
+         grid(p);
+         p.shift_x = -1;
+       },
+       {},
+       "shift_x: -1; must"},
+      {[=](Params& p) {
+         grid(p);
+         p.shift_bias = std::nanf("");
+       },
        {},
        "shift_bias: nan; must be a number"},
-      {[=](Params& p) { grid(p), p.seq_len_q = 63; },
+      {[=](Params& p) {
+         grid(p);
+         p.seq_len_q = 63;
+       },
        {},
        "seq_len_q: 63; must be grid_height * grid_width = 64"},
-      {[=](Params& p) { grid(p), p.seq_len_kv = 63; },
+      {[=](Params& p) {
+         grid(p);
+         p.seq_len_kv = 63;
+       },
        {},
        "seq_len_kv: 63; must be grid_height * grid_width = 64"},
-      {[=](Params& p) { grid(p), p.window_right = 0; }, {}, "window_left: a grid has no band"},
-      {[=](Params& p) { grid(p), p.patch_size = 8; }, {}, "patch_size: a grid is cut into windows"},
+      {[=](Params& p) {
+         grid(p);
+         p.window_right = 0;
+       },
+       {},
+       "window_left: a grid has no band"},
+      {[=](Params& p) {
+         grid(p);
+         p.patch_size = 8;
+       },
+       {},
+       "patch_size: a grid is cut into windows"},
       {[=](Params& p) { grid(p); }, {ATTEST_ORDER}, "order: a grid is dense"},
       {[=](Params& p) { grid(p); }, packed, "cu_seqlens_q: a grid is dense"},
       {[=](Params& p) { grid(p); }, {ATTEST_SEQ_LENS_KV}, "seq_lens_kv: a grid is dense"},
@@ -256,23 +311,45 @@ TEST(SoftmaxCheck, NamesTheFieldAndWhatIsRight) {
       {[](Params& p) { p.global_tokens = -1; }, {}, "global_tokens: -1; must lie in 0 .. 37"},
       {[](Params& p) { p.global_tokens = 38; }, {}, "global_tokens: 38; must lie in 0 .. 37"},
       {[](Params& p) { p.global_tokens = 1; }, {}, "global_tokens: without a band"},
-      {[](Params& p) { p.global_tokens = 1, p.window_right = 0, p.seq_len_kv = 20; },
+      {[](Params& p) {
+         p.global_tokens = 1;
+         p.window_right = 0;
+         p.seq_len_kv = 20;
+       },
        {},
        "global_tokens: queries and keys must be the same tokens; seq_len_kv 20"},
-      {[](Params& p) { p.global_tokens = 1, p.window_right = 0; },
+      {[](Params& p) {
+         p.global_tokens = 1;
+         p.window_right = 0;
+       },
        {ATTEST_CU_SEQLENS_KV},
        "global_tokens: queries and keys must be the same tokens; give both cu_seqlens_q"},
-      {[](Params& p) { p.global_tokens = 1, p.window_right = 0; },
+      {[](Params& p) {
+         p.global_tokens = 1;
+         p.window_right = 0;
+       },
        {ATTEST_SEQ_LENS_KV},
        "global_tokens: queries and keys must be the same tokens; give both seq_lens_q"},
-      {[](Params& p) { p.global_tokens = 1, p.window_right = 0, p.patch_size = 8; },
+      {[](Params& p) {
+         p.global_tokens = 1;
+         p.window_right = 0;
+         p.patch_size = 8;
+       },
        {},
        "global_tokens: patches have none"},
       {[](Params& p) { p.top_k = -1; }, {}, "top_k: -1; must lie in 1 .. seq_len_kv = 37"},
-      {[](Params& p) { p.top_k = 21, p.seq_len_kv = 20; },
+      {[](Params& p) {
+         p.top_k = 21;
+         p.seq_len_kv = 20;
+       },
        {},
        "top_k: 21; must lie in 1 .. seq_len_kv = 20, or be 0: every key that a row sees counts"},
-      {[](Params& p) { p.top_k = 3, p.top_k_ties = 2; }, {}, "top_k_ties: 2; must lie in 0 .. 1"},
+      {[](Params& p) {
+         p.top_k = 3;
+         p.top_k_ties = 2;
+       },
+       {},
+       "top_k_ties: 2; must lie in 0 .. 1"},
       {[](Params& p) { p.top_k_ties = 1; }, {}, "top_k_ties: without top_k every key counts"},
   };
   for (const Refusal& refusal : refusals) {

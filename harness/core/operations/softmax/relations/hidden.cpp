@@ -58,7 +58,9 @@ class Hidden final : public SamePlaces {
   int leading(const TensorSpec&) const override { return 3; }
   bool compares(int32_t, int64_t row) const override { return !sees_change_[size_t(row)]; }
   void change(const Tensors& to) const override {
-    change(to[ATTEST_K], keys_), change(to[ATTEST_V], keys_), change(to[ATTEST_Q], queries_);
+    change(to[ATTEST_K], keys_);
+    change(to[ATTEST_V], keys_);
+    change(to[ATTEST_Q], queries_);
   }
 
  private:
@@ -85,7 +87,8 @@ class Hidden final : public SamePlaces {
       for (int64_t j = 0; j < geometry_.length_kv(b); ++j) keys_[geometry_.key(b, j)] = true;
       for (int64_t i = 0; i < geometry_.length_q(b); ++i) queries_[geometry_.query(b, i)] = true;
     }
-    keys_.flip(), queries_.flip();
+    keys_.flip();
+    queries_.flip();
   }
 
   // Keys that the rows up to the middle one do not see, but later ones do.

@@ -27,7 +27,10 @@ std::vector<std::unique_ptr<Relation>> SoftmaxOperation::relations(const Problem
   };
   // What 8 bits hold is too coarse to be changed, and factors stay at their places.
   const bool f8 = has_f8(problem), factors = has_factors(problem);
-  if (!factors) add(key_permutation(problem, inputs)), add(query_permutation(problem, inputs));
+  if (!factors) {
+    add(key_permutation(problem, inputs));
+    add(query_permutation(problem, inputs));
+  }
   add(more("batch-repetition", problem, inputs,
            [](Params& p) { p.batch *= p.batch == 1 ? 3 : 2; }));
   add(more("head-repetition", problem, inputs, [](Params& p) {

@@ -31,7 +31,8 @@ struct PartRow {
   double lse = 0, lse_sigma = 0;
 
   void read(const RelationRun& run, int64_t row, int64_t width) {
-    o.resize(size_t(width)), sigma.resize(size_t(width));
+    o.resize(size_t(width));
+    sigma.resize(size_t(width));
     read_elements(run.outputs[ATTEST_O], row * width, width, o.data());
     read_elements(run.outputs[ATTEST_LSE], row, 1, &lse);
     std::copy_n(run.sigmas->at(ATTEST_O, row * width), width, sigma.data());

@@ -126,7 +126,8 @@ double largest_value_sum(const Problem& problem, const Tensor& v) {
       row(static_cast<size_t>(dim[3]));
   for (int64_t r = 0; r < row_count(v.spec, 3); ++r) {
     if (!pages && r % (dim[1] * dim[2]) == 0) {
-      std::fill(above.begin(), above.end(), 0.0), std::fill(below.begin(), below.end(), 0.0);
+      std::fill(above.begin(), above.end(), 0.0);
+      std::fill(below.begin(), below.end(), 0.0);
     }
     load_row(v.data, v.spec.dtype, row_offset(v.spec, 3, r), dim[3], v.spec.stride[3], row.data());
     const size_t at = size_t(r / dim[2] % dim[1] * dim[3]);

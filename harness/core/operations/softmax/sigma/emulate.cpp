@@ -264,7 +264,10 @@ class Emulator {
       const Cell cell = geometry_.key(at_.b, key_place(n));
       const std::vector<double>& v = load(ATTEST_V, cell.outer, kv_head_, cell.row, p_.head_dim_v);
       for (size_t d = 0; d < o.size(); ++d) sum[d] = summed(sum[d] + p[n] * rounded(v[d], a_.pv));
-      if (++added % length == 0) parts.push_back(sum), std::fill(sum.begin(), sum.end(), 0.0);
+      if (++added % length == 0) {
+        parts.push_back(sum);
+        std::fill(sum.begin(), sum.end(), 0.0);
+      }
     }
     parts.push_back(sum);
     for (size_t d = 0; d < o.size(); ++d) {

@@ -9,7 +9,10 @@ void Phases::add(double turns, double count) {
   const double angle = 2 * M_PI * (turns - std::floor(turns));
   const std::complex<double> once(std::cos(angle), std::sin(angle));
   std::complex<double> power = once;
-  for (std::complex<double>& sum : sums_) sum += count * power, power *= once;
+  for (std::complex<double>& sum : sums_) {
+    sum += count * power;
+    power *= once;
+  }
   count_ += count;
 }
 

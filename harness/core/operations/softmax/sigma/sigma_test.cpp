@@ -246,9 +246,11 @@ TEST(Sigma, RowsOfAKeyHeadShareTheErrorsOfItsKeys) {
         "",
         [](attest_softmax_params& p) {
           p.batch = 2;
-          p.num_heads = 4, p.num_kv_heads = 2;
+          p.num_heads = 4;
+          p.num_kv_heads = 2;
           p.seq_len_q = 400;
-          p.head_dim = 3, p.head_dim_v = 5;
+          p.head_dim = 3;
+          p.head_dim_v = 5;
         },
         {ATTEST_LSE}, dtype);
     softmax_operation().fill(c.problem, {fill, 1}, c.tensors, false);
@@ -289,7 +291,8 @@ TEST(Phases, KnowAddendsThatRoundAlike) {
 TEST(Sigma, EqualQueriesOfClosedFormsErrAlike) {
   const auto distinct = [](int64_t head_dim) {
     Case c = testing::make_case("", [&](attest_softmax_params& p) {
-      p.num_heads = 4, p.num_kv_heads = 2;
+      p.num_heads = 4;
+      p.num_kv_heads = 2;
       p.seq_len_q = 400;
       p.head_dim = head_dim;
     });
@@ -326,7 +329,8 @@ TEST(Sigma, OneLongChain) {
 TEST(Sigma, EqualScores) {
   for (const DType dtype : {ATTEST_F32, ATTEST_F16}) {
     Case repeated = dense(1021, dtype, 1, 0.5, 16), zero = repeated, few = repeated;
-    zero.allocate(), few.allocate();
+    zero.allocate();
+    few.allocate();
     for (Case* c : {&repeated, &zero, &few}) {
       c->fill();
       const Tensor &k = c->tensors[ATTEST_K], &q = c->tensors[ATTEST_Q];

@@ -275,23 +275,45 @@ inline std::vector<Case> cases_of_sinks_and_alibi() {
 inline std::vector<Case> cases_of_grids() {
   std::vector<Case> cases;
   cases.push_back(make_case("grid", [](P& p) { on_grid(p); }, {ATTEST_LSE}));
-  cases.push_back(make_case(
-      "grid, shifted",
-      [](P& p) { on_grid(p), p.batch = 2, p.shift_y = 2, p.shift_x = 1, p.shift_bias = -100; },
-      {ATTEST_REL_BIAS, ATTEST_LSE}));
+  cases.push_back(make_case("grid, shifted",
+                            [](P& p) {
+                              on_grid(p);
+                              p.batch = 2;
+                              p.shift_y = 2;
+                              p.shift_x = 1;
+                              p.shift_bias = -100;
+                            },
+                            {ATTEST_REL_BIAS, ATTEST_LSE}));
   cases.push_back(make_case("grid, shifted one way",
-                            [](P& p) { on_grid(p), p.shift_x = 2, p.shift_bias = -1; },
+                            [](P& p) {
+                              on_grid(p);
+                              p.shift_x = 2;
+                              p.shift_bias = -1;
+                            },
                             {ATTEST_LSE}));
-  cases.push_back(
-      make_case("grid, shift_bias 0", [](P& p) { on_grid(p), p.shift_x = 2; }, {ATTEST_LSE}));
-  cases.push_back(make_case("grid, mask, bias", [](P& p) { on_grid(p), p.shift_y = 1; },
+  cases.push_back(make_case("grid, shift_bias 0",
+                            [](P& p) {
+                              on_grid(p);
+                              p.shift_x = 2;
+                            },
+                            {ATTEST_LSE}));
+  cases.push_back(make_case("grid, mask, bias",
+                            [](P& p) {
+                              on_grid(p);
+                              p.shift_y = 1;
+                            },
                             {ATTEST_MASK, ATTEST_BIAS, ATTEST_REL_BIAS, ATTEST_LSE}));
   return cases;
 }
 
 inline std::vector<Case> cases_of_blocks_and_global_tokens() {
   std::vector<Case> cases;
-  cases.push_back(make_case("block mask", [](P& p) { p.batch = 2, p.block_q = 8, p.block_kv = 5; },
+  cases.push_back(make_case("block mask",
+                            [](P& p) {
+                              p.batch = 2;
+                              p.block_q = 8;
+                              p.block_kv = 5;
+                            },
                             {ATTEST_BLOCK_MASK, ATTEST_LSE}));
   cases.push_back(broadcast(make_case("block mask of a sequence, mask, bias, causal",
                                       [](P& p) {
@@ -307,15 +329,27 @@ inline std::vector<Case> cases_of_blocks_and_global_tokens() {
                                       {ATTEST_BLOCK_MASK, ATTEST_MASK, ATTEST_BIAS, ATTEST_LSE}),
                             ATTEST_BLOCK_MASK, {1}));
   cases.push_back(broadcast(make_case("block mask of a head, packed, order, sinks",
-                                      [](P& p) { p.batch = 4, p.block_q = p.block_kv = 6; },
+                                      [](P& p) {
+                                        p.batch = 4;
+                                        p.block_q = p.block_kv = 6;
+                                      },
                                       {ATTEST_BLOCK_MASK, ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV,
                                        ATTEST_ORDER, ATTEST_SINKS, ATTEST_LSE}),
                             ATTEST_BLOCK_MASK, {0}));
   cases.push_back(make_case("block mask, grid, rel_bias",
-                            [](P& p) { on_grid(p), p.shift_y = 1, p.block_q = 10, p.block_kv = 7; },
+                            [](P& p) {
+                              on_grid(p);
+                              p.shift_y = 1;
+                              p.block_q = 10;
+                              p.block_kv = 7;
+                            },
                             {ATTEST_BLOCK_MASK, ATTEST_REL_BIAS, ATTEST_LSE}));
   cases.push_back(make_case("block mask of one block",
-                            [](P& p) { p.batch = 2, p.block_q = 37, p.block_kv = 64; },
+                            [](P& p) {
+                              p.batch = 2;
+                              p.block_q = 37;
+                              p.block_kv = 64;
+                            },
                             {ATTEST_BLOCK_MASK, ATTEST_LSE}));
   cases.push_back(make_case("global tokens, band",
                             [](P& p) {
@@ -327,7 +361,11 @@ inline std::vector<Case> cases_of_blocks_and_global_tokens() {
                             {ATTEST_LSE}));
   cases.push_back(
       make_case("global tokens, causal, seq_lens, alibi",
-                [](P& p) { p.batch = 4, p.window_right = 0, p.global_tokens = 5; },
+                [](P& p) {
+                  p.batch = 4;
+                  p.window_right = 0;
+                  p.global_tokens = 5;
+                },
                 {ATTEST_SEQ_LENS_Q, ATTEST_SEQ_LENS_KV, ATTEST_ALIBI_SLOPES, ATTEST_LSE}));
   cases.push_back(make_case(
       "global tokens, packed, order, moved band, block mask",
@@ -346,7 +384,12 @@ inline std::vector<Case> cases_of_blocks_and_global_tokens() {
 
 inline std::vector<Case> cases_of_top_k() {
   std::vector<Case> cases;
-  cases.push_back(make_case("top_k", [](P& p) { p.batch = 2, p.top_k = 5; }, {ATTEST_LSE}));
+  cases.push_back(make_case("top_k",
+                            [](P& p) {
+                              p.batch = 2;
+                              p.top_k = 5;
+                            },
+                            {ATTEST_LSE}));
   cases.push_back(make_case("top_k, all ties, mask, bias, softcap, sinks",
                             [](P& p) {
                               p.num_heads = 4;
@@ -358,13 +401,23 @@ inline std::vector<Case> cases_of_top_k() {
                             },
                             {ATTEST_MASK, ATTEST_BIAS, ATTEST_SINKS, ATTEST_LSE}));
   cases.push_back(make_case("top_k of one, causal, alibi",
-                            [](P& p) { p.window_right = 0, p.top_k = 1; },
+                            [](P& p) {
+                              p.window_right = 0;
+                              p.top_k = 1;
+                            },
                             {ATTEST_ALIBI_SLOPES, ATTEST_LSE}));
   cases.push_back(make_case("top_k of all, packed, order",
-                            [](P& p) { p.batch = 4, p.top_k = p.seq_len_kv = p.seq_len_q; },
+                            [](P& p) {
+                              p.batch = 4;
+                              p.top_k = p.seq_len_kv = p.seq_len_q;
+                            },
                             {ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV, ATTEST_ORDER, ATTEST_LSE}));
   cases.push_back(make_case("top_k, grid, rel_bias",
-                            [](P& p) { on_grid(p), p.shift_y = 1, p.top_k = 4; },
+                            [](P& p) {
+                              on_grid(p);
+                              p.shift_y = 1;
+                              p.top_k = 4;
+                            },
                             {ATTEST_REL_BIAS, ATTEST_LSE}));
   return cases;
 }
@@ -376,7 +429,12 @@ inline std::vector<Case> cases_of_eight_bits() {
   cases.push_back(make_case("f8e4m3", [](P&) {}, {ATTEST_LSE}, ATTEST_F16, ATTEST_F8E4M3));
   cases.push_back(make_case(
       "f8e5m2, factors of heads, gqa, bias",
-      [](P& p) { p.batch = 2, p.num_heads = 4, p.num_kv_heads = 2, p.seq_len_kv = 53; },
+      [](P& p) {
+        p.batch = 2;
+        p.num_heads = 4;
+        p.num_kv_heads = 2;
+        p.seq_len_kv = 53;
+      },
       {ATTEST_Q_DESCALE, ATTEST_K_DESCALE, ATTEST_V_DESCALE, ATTEST_BIAS, ATTEST_LSE}, ATTEST_F32,
       ATTEST_F8E5M2));
   cases.push_back(broadcast(make_case(
@@ -392,17 +450,32 @@ inline std::vector<Case> cases_of_eight_bits() {
                             ATTEST_V_DESCALE, {0, 1, 2}));
   cases.push_back(make_case(
       "f8e4m3, factors of blocks, packed, order",
-      [](P& p) { p.batch = 4, p.descale_block_q = 5, p.descale_block_kv = 5, p.window_left = 9; },
+      [](P& p) {
+        p.batch = 4;
+        p.descale_block_q = 5;
+        p.descale_block_kv = 5;
+        p.window_left = 9;
+      },
       {ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV, ATTEST_ORDER, ATTEST_Q_DESCALE, ATTEST_K_DESCALE,
        ATTEST_V_DESCALE, ATTEST_LSE},
       ATTEST_F32, ATTEST_F8E4M3));
   cases.push_back(make_case(
-      "f8e5m2, factors, pages, top_k", [](P& p) { p.batch = 3, p.page_size = 8, p.top_k = 6; },
+      "f8e5m2, factors, pages, top_k",
+      [](P& p) {
+        p.batch = 3;
+        p.page_size = 8;
+        p.top_k = 6;
+      },
       {ATTEST_PAGE_TABLE, ATTEST_SEQ_LENS_KV, ATTEST_K_DESCALE, ATTEST_V_DESCALE, ATTEST_LSE},
       ATTEST_F16, ATTEST_F8E5M2));
   cases.push_back(make_case(
       "f8e4m3, factors of blocks, grid",
-      [](P& p) { on_grid(p), p.shift_x = 1, p.descale_block_q = 10, p.descale_block_kv = 13; },
+      [](P& p) {
+        on_grid(p);
+        p.shift_x = 1;
+        p.descale_block_q = 10;
+        p.descale_block_kv = 13;
+      },
       factors, ATTEST_F16, ATTEST_F8E4M3));
   return cases;
 }

@@ -43,10 +43,12 @@ class Brute {
           out.i = i;
           if (has(ATTEST_SINKS)) out.sink = static_cast<long double>(at(ATTEST_SINKS, {h}));
           for (int64_t j = 0; j < length(b, true); ++j)
-            if (const auto s = score(b, h, i, j))
-              out.cells.push_back(cell(b, j, true)), out.scores.push_back(*s),
-                  out.value_factors.push_back(
-                      factor(ATTEST_V_DESCALE, b, h / (p_.num_heads / p_.num_kv_heads), j));
+            if (const auto s = score(b, h, i, j)) {
+              out.cells.push_back(cell(b, j, true));
+              out.scores.push_back(*s);
+              out.value_factors.push_back(
+                  factor(ATTEST_V_DESCALE, b, h / (p_.num_heads / p_.num_kv_heads), j));
+            }
           if (p_.top_k > 0) keep_top_k(out);
         }
     return found;
@@ -99,7 +101,9 @@ class Brute {
            row.scores[order[kept]] == row.scores[order[kept - 1]])
       ++kept;
     BruteRow cut = row;
-    cut.cells.clear(), cut.scores.clear(), cut.value_factors.clear();
+    cut.cells.clear();
+    cut.scores.clear();
+    cut.value_factors.clear();
     for (size_t n = 0; n < kept; ++n) {
       cut.cells.push_back(row.cells[order[n]]);
       cut.scores.push_back(row.scores[order[n]]);

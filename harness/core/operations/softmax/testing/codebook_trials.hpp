@@ -128,8 +128,8 @@ struct Brute {
       at_cap.push_back(model.is_at_cap(double(slope)));
       const Real capped = p.softcap > 0 ? Real(p.softcap) * bent : 0,
                  added = terms[s.size() - 1].added != 0 ? s.back() : Real(0);
-      kept2.push_back(dot2.back() + double(capped * capped)),
-          added2.push_back(double(added * added));
+      kept2.push_back(dot2.back() + double(capped * capped));
+      added2.push_back(double(added * added));
       k_rows.push_back(k);
       v.push_back(c.row(ATTEST_V, key.outer, hk, key.row));
     }
@@ -148,8 +148,10 @@ struct Brute {
     }
     LseSums lse_sums{.lse = lse};
     std::vector<double> p_of, count_of;
-    for (const auto& [key, members] : groups)
-      p_of.push_back(double(weight[members[0]])), count_of.push_back(double(members.size()));
+    for (const auto& [key, members] : groups) {
+      p_of.push_back(double(weight[members[0]]));
+      count_of.push_back(double(members.size()));
+    }
     const auto n = int64_t(keys.size());
     const double repeated =
         n == 0 ? 0

@@ -41,18 +41,33 @@ struct BackwardCase {
   BackwardCase(const BackwardShape& s, DType dtype, const Fill& inputs)
       : problem(blank_problem(softmax_backward_operation(), dtype)), fill(inputs) {
     auto& p = problem.as<attest_softmax_params>();
-    p.batch = s.batch, p.num_heads = s.num_heads, p.num_kv_heads = s.num_kv_heads;
-    p.seq_len_q = s.seq_len_q, p.seq_len_kv = s.seq_len_kv;
-    p.head_dim = s.head_dim, p.head_dim_v = s.head_dim_v;
-    p.window_left = s.window_left, p.window_right = s.window_right, p.diagonal = s.diagonal;
-    p.softmax_scale = s.softmax_scale, p.softcap = s.softcap;
-    p.block_q = s.block_q, p.block_kv = s.block_kv, p.global_tokens = s.global_tokens;
+    p.batch = s.batch;
+    p.num_heads = s.num_heads;
+    p.num_kv_heads = s.num_kv_heads;
+    p.seq_len_q = s.seq_len_q;
+    p.seq_len_kv = s.seq_len_kv;
+    p.head_dim = s.head_dim;
+    p.head_dim_v = s.head_dim_v;
+    p.window_left = s.window_left;
+    p.window_right = s.window_right;
+    p.diagonal = s.diagonal;
+    p.softmax_scale = s.softmax_scale;
+    p.softcap = s.softcap;
+    p.block_q = s.block_q;
+    p.block_kv = s.block_kv;
+    p.global_tokens = s.global_tokens;
     p.patch_size = s.patch_size;
-    p.top_k = s.top_k, p.top_k_ties = s.top_k_ties;
-    p.grid_height = s.grid_height, p.grid_width = s.grid_width;
-    p.window_height = s.window_height, p.window_width = s.window_width;
-    p.descale_block_q = s.descale_block_q, p.descale_block_kv = s.descale_block_kv;
-    p.shift_y = s.shift_y, p.shift_x = s.shift_x, p.shift_bias = s.shift_bias;
+    p.top_k = s.top_k;
+    p.top_k_ties = s.top_k_ties;
+    p.grid_height = s.grid_height;
+    p.grid_width = s.grid_width;
+    p.window_height = s.window_height;
+    p.window_width = s.window_width;
+    p.descale_block_q = s.descale_block_q;
+    p.descale_block_kv = s.descale_block_kv;
+    p.shift_y = s.shift_y;
+    p.shift_x = s.shift_x;
+    p.shift_bias = s.shift_bias;
     if (!s.bias.empty()) problem.tensor[ATTEST_BIAS] = dense_tensor(dtype, ATTEST_READ, s.bias);
     if (!s.mask.empty())
       problem.tensor[ATTEST_MASK] = dense_tensor(ATTEST_BOOL, ATTEST_READ, s.mask);

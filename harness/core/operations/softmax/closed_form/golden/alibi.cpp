@@ -109,7 +109,8 @@ void AlibiRows::add(Side& side, int64_t j, int64_t distance, double sign) const 
 // Keys up to the diagonal p: p - window_left .. p.
 void AlibiRows::forward_to(int64_t p, Side& side, int64_t& at) const {
   while (at < p) {
-    ++at, ++side.age;
+    ++at;
+    ++side.age;
     if (at >= 0 && at < length_) add(side, at, 0, 1);
     if (const int64_t gone = at - p_.window_left - 1;
         p_.window_left >= 0 && gone >= 0 && gone < length_)
@@ -150,7 +151,10 @@ void AlibiRows::weigh(const Side& side, int64_t place, int64_t farthest, Partial
       if (std::abs(p - side.nearest[g]) > farthest) continue;
       weigh_group(side, group * groups_ + g, g, std::exp(s[g] - top_[group]) * near, p, row);
     }
-    if (code_.p > 0) share(group * groups_ + code, row), any = true;
+    if (code_.p > 0) {
+      share(group * groups_ + code, row);
+      any = true;
+    }
   }
   row.sides += any;
 }

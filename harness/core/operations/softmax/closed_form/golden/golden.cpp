@@ -29,8 +29,11 @@ struct Batch {
   std::vector<double> o, o_sigma, lse, lse_sigma;
 
   void resize(size_t count, int64_t width) {
-    rows.resize(count), lse.resize(count), lse_sigma.resize(count);
-    o.resize(count * size_t(width)), o_sigma.resize(o.size());
+    rows.resize(count);
+    lse.resize(count);
+    lse_sigma.resize(count);
+    o.resize(count * size_t(width));
+    o_sigma.resize(o.size());
   }
 };
 
@@ -142,8 +145,8 @@ class CodebookGolden final : public Golden {
           const size_t at = batch.rows.size(), width = size_t(p_.head_dim_v);
           batch.resize(at + 1, p_.head_dim_v);
           batch.rows[at] = book_.geometry().output_row(segment.b, segment.head, place);
-          std::copy_n(o, width, &batch.o[at * width]),
-              std::copy_n(o_sigma, width, &batch.o_sigma[at * width]);
+          std::copy_n(o, width, &batch.o[at * width]);
+          std::copy_n(o_sigma, width, &batch.o_sigma[at * width]);
           batch.lse[at] = lse;
           batch.lse_sigma[at] = lse_sigma;
           if (batch.rows.size() == kChunkRows) flush(batch, sink);

@@ -71,8 +71,10 @@ void Weigh(const Groups& groups, double* HWY_RESTRICT o, double* HWY_RESTRICT ro
       }
       from_s = hn::MulAdd(hn::Mul(hn::Set(tag, groups.shared2[code]), moved), moved, from_s);
     }
-    hn::StoreU(value, tag, o + e), hn::StoreU(from_p, tag, rounding + e);
-    hn::StoreU(from_s, tag, score + e), hn::StoreU(of_squares, tag, p2v2 + e);
+    hn::StoreU(value, tag, o + e);
+    hn::StoreU(from_p, tag, rounding + e);
+    hn::StoreU(from_s, tag, score + e);
+    hn::StoreU(of_squares, tag, p2v2 + e);
   }
 }
 
@@ -93,9 +95,12 @@ void AddFading(const double* HWY_RESTRICT v, double w, double w2, double d, int6
     const Columns to{sums, width, e};
     const Vector value = hn::LoadU(tag, v + e), square = hn::Mul(value, value);
     to.add(0, hn::Set(tag, w), value);
-    to.add(1, hn::Set(tag, w2), square), to.add(2, hn::Set(tag, w2), value);
-    to.add(3, w2d, square), to.add(4, w2d, value);
-    to.add(5, w2d2, square), to.add(6, w2d2, value);
+    to.add(1, hn::Set(tag, w2), square);
+    to.add(2, hn::Set(tag, w2), value);
+    to.add(3, w2d, square);
+    to.add(4, w2d, value);
+    to.add(5, w2d2, square);
+    to.add(6, w2d2, value);
   }
 }
 
@@ -127,10 +132,14 @@ void WeighFading(const Fading& fading, const double* HWY_RESTRICT sums, int64_t 
     const Vector value = hn::Mul(x, from(0)), square = from(1), once = from(2);
     hn::StoreU(hn::Add(value, hn::LoadU(tag, of_code + e)), tag, of_code + e);
     to.put(kOutput, hn::Add(to.get(kOutput), value));
-    to.add(kP2V2, x2, square), to.add(kP2V, x2, once);
-    to.add(kE2V2, e2, square), to.add(kE2V, e2, once);
-    to.add(kE2V2, e2d, from(3)), to.add(kE2V, e2d, from(4));
-    to.add(kE2V2, e2d2, from(5)), to.add(kE2V, e2d2, from(6));
+    to.add(kP2V2, x2, square);
+    to.add(kP2V, x2, once);
+    to.add(kE2V2, e2, square);
+    to.add(kE2V, e2, once);
+    to.add(kE2V2, e2d, from(3));
+    to.add(kE2V, e2d, from(4));
+    to.add(kE2V2, e2d2, from(5));
+    to.add(kE2V, e2d2, from(6));
   }
 }
 

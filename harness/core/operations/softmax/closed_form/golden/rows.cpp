@@ -99,7 +99,8 @@ HeadScores::HeadScores(const Codebook& book, const attest_softmax_params& p, int
 void HeadScores::declare(const SigmaModel& model) {
   const double linear = huge_ ? SigmaModel::kLinearIfLarge : SigmaModel::kLinear;
   const size_t groups = kept2.size() / std::max<size_t>(query_groups_, 1);
-  error.assign(score.size(), 0.0), largest_error.assign(query_groups_, 0.0);
+  error.assign(score.size(), 0.0);
+  largest_error.assign(query_groups_, 0.0);
   too_large.resize(groups);
   for (size_t g = 0; g < groups; ++g) too_large[g] = largest_of_[g] > model.largest_v;
   for (auto* table : {&shared_variance, &shared_lse_variance, &added_variance, &added_lse_variance,

@@ -75,7 +75,8 @@ void HiddenPatterns::hide(std::vector<uint8_t>& hidden, int64_t begin, int64_t e
 }
 
 void HiddenPatterns::hide_but(std::vector<uint8_t>& hidden, int64_t begin, int64_t end) const {
-  hide(hidden, 0, begin), hide(hidden, end, keys_);
+  hide(hidden, 0, begin);
+  hide(hidden, end, keys_);
 }
 
 // Half of the blocks at random; of the first and the last one is hidden; in the middle a hidden one
@@ -125,7 +126,8 @@ std::vector<uint8_t> HiddenPatterns::hidden(int64_t pattern) const {
   else if (pattern == kOneOfMany)
     for (int64_t j = 0; j < keys_; j += many) {
       const int64_t seen = j + dice.below(many);
-      hide(hidden, j, seen), hide(hidden, seen + 1, j + many);
+      hide(hidden, j, seen);
+      hide(hidden, seen + 1, j + many);
     }
   else if (pattern == kFirstOfTiles || pattern == kLastOfTiles)
     for (int64_t tile = 0; tile < keys_; tile += tiles)

@@ -117,8 +117,14 @@ int64_t AskDeal::next(const AskingRow& row, std::span<const int64_t> places) {
     Steps(row, asks_[n], places).each([&](size_t step) {
       worth += shown_[step] ? 0 : Steps::worth(step);
     });
-    if (worth > most) best = n, most = worth;
-    if (dealt_[n] < fewest) least = n, fewest = dealt_[n];
+    if (worth > most) {
+      best = n;
+      most = worth;
+    }
+    if (dealt_[n] < fewest) {
+      least = n;
+      fewest = dealt_[n];
+    }
   }
   const size_t chosen = most > 0 ? best : least;
   new_deals_ += most > 0;

@@ -23,12 +23,14 @@ Marks::Marks(int64_t length, int64_t most) : length_(length) {
     const auto same = [place](const auto& known) { return known.first == place; };
     if (std::none_of(found.begin(), found.end(), same)) found.emplace_back(place, lane);
   };
-  add(length - 1, false), add(0, false);
+  add(length - 1, false);
+  add(0, false);
   for (const int64_t tile : kTileSizes) {
     if (length >= 2 * tile) add(length / tile * tile - 1, false);  // the end of the last full tile
     add(tile + tile / 2, false);                                   // in the second one
   }
-  add(length / 2, false), add(length / 3, false);
+  add(length / 2, false);
+  add(length / 3, false);
   add(2 * kFirstTile + 5, false);  // so that each of the first tiles has one
   // One in every lane, behind the first tile and evenly over the others; short intervals have as
   // many lanes as they can.
@@ -38,7 +40,10 @@ Marks::Marks(int64_t length, int64_t most) : length_(length) {
       add(width * (1 + lane * kScatter % width * tiles / width) + lane, true);
   }
   std::sort(found.begin(), found.end());
-  for (const auto& [place, lane] : found) places_.push_back(place), lane_.push_back(lane);
+  for (const auto& [place, lane] : found) {
+    places_.push_back(place);
+    lane_.push_back(lane);
+  }
 }
 
 int64_t Marks::index_of(int64_t place) const {

@@ -54,7 +54,10 @@ struct KeyPasses::Impl {
         second_pass(places, shape),
         prefixes(shape) {
     const auto& p = problem.as<attest_softmax_params>();
-    if (p.top_k > 0) search.emplace(p), swaps.emplace(p, shape);
+    if (p.top_k > 0) {
+      search.emplace(p);
+      swaps.emplace(p, shape);
+    }
   }
 
   const Geometry& geometry;
