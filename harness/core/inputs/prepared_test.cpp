@@ -152,7 +152,8 @@ TEST(Buffers, HoldLeftoversInTheWorkspace) {
     for (int64_t at = 0; at + 4 <= slot.data_bytes; at += 4) {
       float number = 0;
       int32_t word = 0;
-      std::memcpy(&number, workspace + at, 4), std::memcpy(&word, workspace + at, 4);
+      std::memcpy(&number, workspace + at, 4);
+      std::memcpy(&word, workspace + at, 4);
       ASSERT_TRUE(is(number, word)) << name(leftover) << " at byte " << at;
     }
   };
@@ -169,7 +170,7 @@ TEST(Buffers, ShowOtherTensorsAtTheSameAddresses) {
   const Problem problem = parse_problem("softmax seq_len_q=3 head_dim=8");
   SharedTensors first(problem, ATTEST_WRITE, 100), second(problem, ATTEST_WRITE);
   Mapping mapping(first.descriptor(), first.slots(), true);
-  static_cast<float*>(first.tensors()[ATTEST_O].data)[0] = 1,
+  static_cast<float*>(first.tensors()[ATTEST_O].data)[0] = 1;
   static_cast<float*>(second.tensors()[ATTEST_O].data)[0] = 2;
   auto* o = static_cast<float*>(mapping.data(0, first.slots()[0]));
   auto* workspace = static_cast<float*>(mapping.data(1, first.slots()[1]));

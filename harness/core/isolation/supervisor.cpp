@@ -72,7 +72,9 @@ void keep(SupervisorReport& last, int child_signals) {
 void start_supervisor() {
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   sigset_t none, child;
-  sigemptyset(&none), sigemptyset(&child), sigaddset(&child, SIGCHLD);
+  sigemptyset(&none);
+  sigemptyset(&child);
+  sigaddset(&child, SIGCHLD);
   sigprocmask(SIG_BLOCK, &child, nullptr);
   const pid_t supervisor = getpid(), worker = fork();
   if (worker < 0) _exit(70);
@@ -91,7 +93,8 @@ void start_supervisor() {
     return;
   }
   prctl(PR_SET_NAME, "attest-supervisor");
-  close(kWorkerSocket), close(kWorkerStatus);
+  close(kWorkerSocket);
+  close(kWorkerStatus);
   SupervisorReport last{.worker = worker, .ended = 0, .how = 0, .strays = 0};
   report(last);
   keep(last, signalfd(-1, &child, SFD_CLOEXEC));

@@ -48,9 +48,13 @@ uint64_t oom_kills() {
 struct SpawnSetup {
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
-  SpawnSetup() { posix_spawn_file_actions_init(&actions), posix_spawnattr_init(&attributes); }
+  SpawnSetup() {
+    posix_spawn_file_actions_init(&actions);
+    posix_spawnattr_init(&attributes);
+  }
   ~SpawnSetup() {
-    posix_spawn_file_actions_destroy(&actions), posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
   }
 };
 
@@ -88,11 +92,12 @@ pid_t spawn_supervisor(const fs::path& plugin, const WorkerOptions& options,
     posix_spawn_file_actions_adddup2(&setup.actions, from, to);
   // Its own process group: Ctrl-C reaches the harness alone.
   sigset_t none, all;
-  sigemptyset(&none), sigfillset(&all);
+  sigemptyset(&none);
+  sigfillset(&all);
   posix_spawnattr_setflags(&setup.attributes,
                            POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  posix_spawnattr_setsigmask(&setup.attributes, &none),
-      posix_spawnattr_setsigdefault(&setup.attributes, &all);
+  posix_spawnattr_setsigmask(&setup.attributes, &none);
+  posix_spawnattr_setsigdefault(&setup.attributes, &all);
   const std::string executable = options.executable, path = plugin;
   const char* arguments[] = {"attest-worker", path.c_str(), options.cpus.c_str(), nullptr};
   pid_t pid = -1;

@@ -147,7 +147,8 @@ TEST(BackwardSigma, HonestKernelsPassOnRandomProblems) {
     if (below(4) == 0) shape.bias = {1, shape.num_heads, 1, shape.seq_len_kv};
     shape.sinks = below(4) == 0;
     if (below(4) == 0) {
-      shape.block_q = one_of({2, 5, 16}), shape.block_kv = one_of({3, 8, 16});
+      shape.block_q = one_of({2, 5, 16});
+      shape.block_kv = one_of({3, 8, 16});
       shape.block_mask = {1, 1, (shape.seq_len_q + shape.block_q - 1) / shape.block_q,
                           (shape.seq_len_kv + shape.block_kv - 1) / shape.block_kv};
     }
@@ -158,7 +159,8 @@ TEST(BackwardSigma, HonestKernelsPassOnRandomProblems) {
     }
     if (below(4) == 0 && shape.top_k == 0) {
       shape.stored = DType(one_of({ATTEST_F8E4M3, ATTEST_F8E5M2}));
-      shape.descale_block_q = one_of({2, 5, 16}), shape.descale_block_kv = one_of({3, 8, 16});
+      shape.descale_block_q = one_of({2, 5, 16});
+      shape.descale_block_kv = one_of({3, 8, 16});
       const auto blocks = [](int64_t tokens, int64_t block) {
         return (tokens + block - 1) / block;
       };

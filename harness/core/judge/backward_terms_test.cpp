@@ -46,8 +46,9 @@ BackwardCase inputs(const Made& m) {
   const auto change = [&](int32_t role, const Edit& edit) {
     if (edit) testing::edit(c, role, edit);
   };
-  change(ATTEST_Q, m.is_flat ? Edit(tiny) : m.q), change(ATTEST_K, m.k),
-      change(ATTEST_BIAS, m.bias);
+  change(ATTEST_Q, m.is_flat ? Edit(tiny) : m.q);
+  change(ATTEST_K, m.k);
+  change(ATTEST_BIAS, m.bias);
   // "cancelling" adds 8 to V and 2 to dO.
   change(ATTEST_V, m.v ? m.v : [](int64_t, int64_t, double x) { return x - 8; });
   change(ATTEST_DO, m.d_o ? m.d_o : [](int64_t, int64_t, double x) { return x - 2; });

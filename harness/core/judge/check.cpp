@@ -141,13 +141,16 @@ class ChunkJudge {
       double ratio = std::fabs(got - value[e]) / sigma[e];
       if (!(ratio <= tally_.worst_ratio)) {  // rare: a new worst, or not a number
         ratio = error_in_sigmas(value[e], got, sigma[e], tensor_.spec.dtype);
-        if (ratio > tally_.worst_ratio)
-          note_worst(ratio, row, e, value[e], got, sigma[e], offset + e * stride),
-              worst_index_ = index;
+        if (ratio > tally_.worst_ratio) {
+          note_worst(ratio, row, e, value[e], got, sigma[e], offset + e * stride);
+          worst_index_ = index;
+        }
       }
       tally_.sum_squares += ratio * ratio;
-      if (std::fabs(value[e]) > Gates::kLargest * sigma[e])
-        ++tally_.telling, tally_.zeros += got == 0;
+      if (std::fabs(value[e]) > Gates::kLargest * sigma[e]) {
+        ++tally_.telling;
+        tally_.zeros += got == 0;
+      }
       if (once && std::isfinite(value[e]) && std::isfinite(got) &&
           rounding_ * std::fabs(value[e]) > Gates::kOwnRounding * sigma[e])
         note_rounded(value[e], got, sigma[e]);
@@ -173,7 +176,8 @@ class ChunkJudge {
     const double ratio = (got - value) / sigma, own = rounding_ * value / sigma;
     const double half_ulp = std::ldexp(rounding_, std::ilogb(value)) /
                             sigma;  // / sqrt(3): the deviation of its rounding
-    ++tally_.rounded, tally_.outward += std::copysign(1, value) * ratio;
+    ++tally_.rounded;
+    tally_.outward += std::copysign(1, value) * ratio;
     tally_.rounded_squares += ratio * ratio;
     tally_.rounded_mean += half_ulp * half_ulp + Gates::kRms * Gates::kRms * (1 - own * own);
     // Sums of few numbers lie on a coarse lattice, and round by more than the mean: by half an ulp

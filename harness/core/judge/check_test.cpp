@@ -133,7 +133,8 @@ TEST_F(Check, DoesNotAskFewElementsForTheirMean) {
   std::vector<float> x(kWidth, 1 + 0x1p-23f), y(kWidth, 3.0f);  // 3 (1 + 2^-23) is cut to 3 + 2^-22
   for (float& each : y) each = std::nextafter(3.0f, 4.0f);
   Tensors tensors{};
-  tensors[kX] = {one.tensor[kX], x.data()}, tensors[kY] = {one.tensor[kY], y.data()};
+  tensors[kX] = {one.tensor[kX], x.data()};
+  tensors[kY] = {one.tensor[kY], y.data()};
   const auto golden = one.operation->golden(one, {"random", 3}, tensors);
   EXPECT_EQ(judge(one, *golden, {}, tensors).outcome.verdict(), Verdict::kPass);
 }
@@ -260,7 +261,8 @@ TEST_F(Check, AcceptsAnythingWrittenWhereRoundingDecides) {
   const uint64_t poison = poison_bits(ATTEST_F32);
   std::memcpy(&y_[5], &poison, sizeof(float));
   EXPECT_EQ(judge(problem_, golden, {}, tensors_).outcome.code, ReasonCode::kFailUnwritten);
-  y_[5] = 1, y_[6] = NAN;
+  y_[5] = 1;
+  y_[6] = NAN;
   EXPECT_EQ(judge(problem_, golden, {}, tensors_).outcome.code, ReasonCode::kFailNan);
 }
 
@@ -349,7 +351,8 @@ TEST_F(Check, OneRowMayBeOffAllTogether) {
   Problem one = testing::scale_problem(1, kWidth);
   std::vector<float> x(kWidth), y(kWidth);
   Tensors tensors{};
-  tensors[kX] = {one.tensor[kX], x.data()}, tensors[kY] = {one.tensor[kY], y.data()};
+  tensors[kX] = {one.tensor[kX], x.data()};
+  tensors[kY] = {one.tensor[kY], y.data()};
   one.operation->fill(one, {"random", 3}, tensors, false);
   const auto golden = one.operation->golden(one, {"random", 3}, tensors);
   golden->expect({}, [&](const Expected& e) {

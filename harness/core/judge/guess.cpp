@@ -32,7 +32,10 @@ class ScaledGolden : public Golden {
                                 low = scaled(chunk.low, count, factor_),
                                 high = scaled(chunk.high, count, factor_);
       Expected changed = chunk;
-      if (chunk.value) changed.value = value.data(), changed.sigma = sigma.data();
+      if (chunk.value) {
+        changed.value = value.data();
+        changed.sigma = sigma.data();
+      }
       if (chunk.low) changed.low = (factor_ < 0 ? high : low).data();
       if (chunk.high) changed.high = (factor_ < 0 ? low : high).data();
       sink(changed);
@@ -144,7 +147,10 @@ class ScaleSearch {
     if (rows_.empty()) return 0;
     double best = 0, least = kFits;
     for (double exponent = -kDecades; exponent <= kDecades; exponent += kStep)
-      if (const double error = error_at(exponent); error < least) least = error, best = exponent;
+      if (const double error = error_at(exponent); error < least) {
+        least = error;
+        best = exponent;
+      }
     if (least == kFits) return 0;
     double low = best - kStep, high = best + kStep;
     constexpr double kGolden = 0.6180339887498949;

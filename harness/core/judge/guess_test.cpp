@@ -51,9 +51,13 @@ std::vector<Case> cases() {
     p.window_right = 3;
     p.diagonal_offset = 2;
   }));
-  made.push_back(testing::make_case(
-      "heads", [](Params& p) { p.num_heads = 6, p.num_kv_heads = 3, p.softcap = 2; },
-      {ATTEST_BIAS, ATTEST_LSE}));
+  made.push_back(testing::make_case("heads",
+                                    [](Params& p) {
+                                      p.num_heads = 6;
+                                      p.num_kv_heads = 3;
+                                      p.softcap = 2;
+                                    },
+                                    {ATTEST_BIAS, ATTEST_LSE}));
   made.push_back(testing::make_case("mask", [](Params& p) { p.batch = 2; },
                                     {ATTEST_MASK, ATTEST_ALIBI_SLOPES}));
   made.push_back(testing::make_case("sinks", [](Params&) {}, {ATTEST_SINKS}));
@@ -179,7 +183,10 @@ TEST(Judge, SpeaksOfTheOutputThatErrsMost) {
 }
 
 TEST(Guess, LeavesLargeProblemsAlone) {
-  const Case c = testing::make_case("large", [](Params& p) { p.seq_len_q = 4099, p.head_dim = 4; });
+  const Case c = testing::make_case("large", [](Params& p) {
+    p.seq_len_q = 4099;
+    p.head_dim = 4;
+  });
   EXPECT_EQ(guess_of(c),
             "the problem is too large to try known mistakes; a smaller one may name it");
 }

@@ -37,15 +37,17 @@ class Comparison {
       swept_[at] = false;
       --swept_elements_;
     }
-    (swept ? swept_ : exact_)[at] = true, ++(swept ? swept_elements_ : exact_elements_);
+    (swept ? swept_ : exact_)[at] = true;
+    ++(swept ? swept_elements_ : exact_elements_);
     const double got = load(expected_.data, expected_.spec.dtype,
                             row_offset(expected_.spec, expected_.spec.rank, element));
     const double nearest = std::isnan(low) || std::isnan(got) ? low : std::clamp(got, low, high);
     const double ratio = difference(nearest, got) / tolerance_;
     sum_squares_ += ratio * ratio;
-    if (ratio > worst_ratio_ || !worst_)
-      worst_ratio_ = ratio,
+    if (ratio > worst_ratio_ || !worst_) {
+      worst_ratio_ = ratio;
       worst_ = Mismatch{name_, index_of(expected_.spec, element), nearest, got, 0, ratio};
+    }
   }
 
   void leave_out_nan() {

@@ -20,7 +20,7 @@ struct Small {
   Tensors tensors{};
 
   Small() {
-    problem.as<attest_softmax_params>().seq_len_q = 2,
+    problem.as<attest_softmax_params>().seq_len_q = 2;
     problem.as<attest_softmax_params>().head_dim = 2;
     finish_problem(problem);
     for (const auto& [role, data] : {std::pair(ATTEST_Q, &q), std::pair(ATTEST_K, &k),
@@ -77,7 +77,8 @@ struct Halves final : Golden {
                          .shared = true,
                          .low = low.data(),
                          .high = high.data()};
-    sink(sweep_first ? swept : exact), sink(sweep_first ? exact : swept);
+    sink(sweep_first ? swept : exact);
+    sink(sweep_first ? exact : swept);
   }
   int64_t distinct_rows() const override { return 1; }
   std::string method() const override { return "halves"; }

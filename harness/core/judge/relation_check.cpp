@@ -41,7 +41,9 @@ void add(RelationTally& tally, const Claim& claim, const RelationRun& base, bool
     const double first = claim.first[e], second = claim.second[e], sigma = claim.sigma[e];
     const double apart = distance(first, second, sigma);
     const bool differs = !same_bits(first, second);
-    ++tally.compared, tally.known += is_known(sigma), tally.different += differs;
+    ++tally.compared;
+    tally.known += is_known(sigma);
+    tally.different += differs;
     tally.sum_squares += apart * apart;
     if (!(apart > tally.worst) && !(bitwise && differs && tally.different == 1)) continue;
     tally.worst = std::max(tally.worst, apart);

@@ -24,7 +24,7 @@ class RelationCheck : public ::testing::Test {
     for (Tensors* outputs : {&first_, &second_}) (*outputs)[kX] = {problem_.tensor[kX], x_.data()};
     problem_.operation->fill(problem_, {"random", 3}, first_, false);
     for (size_t i = 0; i < kCount; ++i) y_[i] = again_[i] = 3 * x_[i];
-    first_[kY] = {problem_.tensor[kY], y_.data()},
+    first_[kY] = {problem_.tensor[kY], y_.data()};
     second_[kY] = {problem_.tensor[kY], again_.data()};
   }
 
@@ -98,7 +98,9 @@ class UnsureThird final : public Golden {
 
 TEST_F(RelationCheck, ComparesNothingOfWhichRoundingDecides) {
   const UnsureThird golden;
-  again_[3] = NAN, again_[kWidth + 3] = INFINITY, again_[2 * kWidth + 3] = 7;
+  again_[3] = NAN;
+  again_[kWidth + 3] = INFINITY;
+  again_[2 * kWidth + 3] = 7;
   const Judgement judgement = judged(false, golden);
   EXPECT_EQ(judgement.outcome.verdict(), Verdict::kPass) << judgement.outcome.reason;
   EXPECT_EQ(judgement.exact_elements, kCount - kRows);

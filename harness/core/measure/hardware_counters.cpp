@@ -146,7 +146,10 @@ std::optional<HardwareCounts> HardwareCounters::counts(std::string& reason) cons
         reason = "a counter could not be read";
         return {};
       }
-      if (i == 0) enabled_ns += double(one.enabled_ns), running_ns += double(one.running_ns);
+      if (i == 0) {
+        enabled_ns += double(one.enabled_ns);
+        running_ns += double(one.running_ns);
+      }
       if (one.enabled_ns > 0 && one.running_ns == 0) {
         reason = "the counters of a thread were never free: other programs use them";
         return {};

@@ -22,7 +22,11 @@ void spin(double ns) {
 
 TEST(Time, CountsEveryRun) {
   int64_t calls = 0, samples = 0;
-  TimingRequest request{.run = [&] { ++calls, spin(20e3); },
+  TimingRequest request{.run =
+                            [&] {
+                              ++calls;
+                              spin(20e3);
+                            },
                         .before = [&] { ++samples; },
                         .expected_ns = 20e3,
                         .budget_ns = 60e6,
@@ -53,8 +57,14 @@ TEST(Time, OnlyTheRunIsTimed) {
 
 TEST(Time, ASlowRunIsTimedTwiceAndNoMore) {
   int calls = 0;
-  const Timing timing = measure_time(
-      {.run = [&] { ++calls, spin(3e6); }, .expected_ns = 3e6, .budget_ns = 1e6, .slow_ns = 2e6});
+  const Timing timing = measure_time({.run =
+                                          [&] {
+                                            ++calls;
+                                            spin(3e6);
+                                          },
+                                      .expected_ns = 3e6,
+                                      .budget_ns = 1e6,
+                                      .slow_ns = 2e6});
   EXPECT_EQ(calls, 2);
   EXPECT_EQ(timing.warm_ns.size(), 2u);
   EXPECT_TRUE(timing.cold_ns.empty());
@@ -63,8 +73,13 @@ TEST(Time, ASlowRunIsTimedTwiceAndNoMore) {
 
 TEST(Time, ARunThatTurnsOutSlowCostsOneMore) {
   int calls = 0;
-  const Timing timing =
-      measure_time({.run = [&] { ++calls, spin(3e6); }, .budget_ns = 1e9, .slow_ns = 2e6});
+  const Timing timing = measure_time({.run =
+                                          [&] {
+                                            ++calls;
+                                            spin(3e6);
+                                          },
+                                      .budget_ns = 1e9,
+                                      .slow_ns = 2e6});
   EXPECT_EQ(calls, 3);
   EXPECT_EQ(timing.warm_ns.size(), 2u);
   EXPECT_TRUE(timing.cold_ns.empty());
@@ -104,7 +119,11 @@ TEST(Time, OverheadOfABlockIsSmall) {
   std::vector<double> gaps_ns;  // from the end of a run to the beginning of the next block
   auto last = Clock::now();
   auto gap = [&] { gaps_ns.push_back(nanoseconds_since(last)); };
-  measure_time({.run = [&] { spin(1e6), last = Clock::now(); },
+  measure_time({.run =
+                    [&] {
+                      spin(1e6);
+                      last = Clock::now();
+                    },
                 .before = gap,
                 .budget_ns = 100e6,
                 .precision = 0,

@@ -29,12 +29,15 @@ TEST(Usage, CountsWhatLiesInSamplesAlone) {
   UsageMeter meter([&now] { return now; });
   const auto sample = [&](const UsageCounts& more) {
     meter.begin();
-    now.minor_faults += more.minor_faults, now.major_faults += more.major_faults;
-    now.voluntary_switches += more.voluntary_switches, now.preemptions += more.preemptions;
+    now.minor_faults += more.minor_faults;
+    now.major_faults += more.major_faults;
+    now.voluntary_switches += more.voluntary_switches;
+    now.preemptions += more.preemptions;
     meter.end();
   };
   sample({.minor_faults = 3});
-  now.preemptions += 10, now.minor_faults += 100;  // between samples
+  now.preemptions += 10;
+  now.minor_faults += 100;  // between samples
   sample({.voluntary_switches = 2, .preemptions = 1});
   sample({});
   sample({.major_faults = 4, .preemptions = 2});

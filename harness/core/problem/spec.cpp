@@ -159,8 +159,10 @@ class Parser {
       values.push_back(std::string(key_) + (sugar.value.empty() ? "" : "=") +
                        std::string(sugar.value));
       if (sugar.value != value_) continue;
-      for (const auto& [name, value] : sugar.fields)
-        once(name), read_field(*find_field(operation_, name), value);
+      for (const auto& [name, value] : sugar.fields) {
+        once(name);
+        read_field(*find_field(operation_, name), value);
+      }
       return;
     }
     throw Error(fmt::format("{}: must be {}", in_quotes(text_), fmt::join(values, " or ")));

@@ -194,7 +194,9 @@ Problem random_softmax(uint64_t seed) {
   const DType dtypes[] = {ATTEST_F32, ATTEST_F16, ATTEST_BF16};
   Problem problem = blank_problem(softmax_operation(), dtypes[below(3)]);
   auto& p = problem.as<attest_softmax_params>();
-  p.batch = 1 + below(3), p.num_heads = int64_t{1} << below(4), p.seq_len_q = 1 + below(300),
+  p.batch = 1 + below(3);
+  p.num_heads = int64_t{1} << below(4);
+  p.seq_len_q = 1 + below(300);
   p.head_dim = 1 + below(128);
   if (one_in(3)) p.num_kv_heads = int64_t{1} << below(4);
   if (one_in(3)) p.seq_len_kv = 1 + below(300);
@@ -209,9 +211,15 @@ Problem random_softmax(uint64_t seed) {
   }
   if (one_in(4)) p.patch_size = 1 + below(64);
   if (one_in(5)) p.page_size = 1 + below(32);
-  if (one_in(8)) p.block_q = 1 + below(64), p.block_kv = 1 + below(64);
+  if (one_in(8)) {
+    p.block_q = 1 + below(64);
+    p.block_kv = 1 + below(64);
+  }
   if (one_in(8)) p.global_tokens = 1 + below(8);
-  if (one_in(8)) p.top_k = 1 + below(20), p.top_k_ties = int32_t(below(2));
+  if (one_in(8)) {
+    p.top_k = 1 + below(20);
+    p.top_k_ties = int32_t(below(2));
+  }
   const DType f8 = !one_in(4) ? ATTEST_NONE : one_in(2) ? ATTEST_F8E4M3 : ATTEST_F8E5M2;
   if (f8 && one_in(2)) p.descale_block_q = 1 + below(64);
   if (f8 && one_in(2)) p.descale_block_kv = 1 + below(64);
@@ -267,7 +275,8 @@ TEST(Spec, EveryRandomProblemComesBackFromItsLine) {
     } catch (const Error&) {
       continue;
     }
-    ++made, features |= problem.features;
+    ++made;
+    features |= problem.features;
     const std::string line = print_problem(problem);
     ASSERT_NO_THROW(ASSERT_TRUE(parse_problem(line) == problem)
                     << line << "\n"

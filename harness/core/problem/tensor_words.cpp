@@ -145,7 +145,10 @@ TensorWords tensor_words(const Problem& problem) {
     Problem sketch = problem;
     sketch.tensor = {};
     TensorWords plain = words;
-    for (auto& [index, word] : plain) word.order.clear(), word.strides.clear();
+    for (auto& [index, word] : plain) {
+      word.order.clear();
+      word.strides.clear();
+    }
     place_tensors(sketch, plain);
     for (const Role& role : roles)
       if (!std::ranges::equal(dims(sketch.tensor[size_t(role.index)]),

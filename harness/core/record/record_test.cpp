@@ -99,7 +99,8 @@ Record sample() {
                                    {.share = 0.999, .needed = 9}};
   r.paced = PacedRecord{.period_ns = 5e7, .alone = phase, .contended = phase, .slowdown = 1.5};
   r.paced->slowdown_share = 0.5;
-  r.paced->slowdown_low = 1.25, r.paced->slowdown_high = 1.75;
+  r.paced->slowdown_low = 1.25;
+  r.paced->slowdown_high = 1.75;
   r.paced->slowdown_refusal = "a neighbour died";
   r.roofline =
       RooflineRecord{.share = 0.8, .limit = "bf16 AMX", .least_ns = 1e6, .flops_per_byte = 128.5};
@@ -216,7 +217,9 @@ TEST(Record, NamesTheMissingKey) {
 TEST_F(Schema, AcceptsRecordsAndHeaders) {
   EXPECT_TRUE(accepts(to_json(sample()))) << why_;
   Record untimed = sample();
-  untimed.time.reset(), untimed.memory.peak_bytes.reset(), untimed.fills.clear();
+  untimed.time.reset();
+  untimed.memory.peak_bytes.reset();
+  untimed.fills.clear();
   untimed.outcome.code = ReasonCode::kSkippedTime;
   EXPECT_TRUE(accepts(to_json(untimed))) << why_;
   EXPECT_TRUE(accepts(to_json(Closing::of({sample(), sample()}, "2026-01-01T00:00:00Z")))) << why_;

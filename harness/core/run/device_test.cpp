@@ -35,7 +35,10 @@ class OnDevice : public ::testing::Test {
     setenv("ATTEST_CUDA_DRIVER", ATTEST_BINARY_DIR "/tests/fake_cuda.so", 1);
     setenv("ATTEST_NVML", ATTEST_BINARY_DIR "/tests/fake_nvml.so", 1);
   }
-  void TearDown() override { unsetenv("ATTEST_FAKE_CUDA"), unsetenv("ATTEST_FAKE_NVML"); }
+  void TearDown() override {
+    unsetenv("ATTEST_FAKE_CUDA");
+    unsetenv("ATTEST_FAKE_NVML");
+  }
 
   static Record run(const std::string& name,
                     const std::string& spec = "softmax num_heads=2 seq_len_q=61 head_dim=16 lse",

@@ -50,7 +50,10 @@ TEST(Phase, ALateStartIsLatencyAtEachRate) {
 // Twenty frames at 20 Hz of 130 ms each. The series is cut at 1 s, after eight of them.
 TEST(Phase, FramesThatNeverRanAreMissed) {
   std::vector<double> starts, ends;
-  for (int i = 0; i < 8; ++i) starts.push_back(i * 130e6), ends.push_back((i + 1) * 130e6);
+  for (int i = 0; i < 8; ++i) {
+    starts.push_back(i * 130e6);
+    ends.push_back((i + 1) * 130e6);
+  }
   const PhaseRecord phase = phase_record(starts, ends, kFramePeriod_ns, 20);
   const PolicyRecord &all = phase.policies[0], &latest = phase.policies[1];
   EXPECT_EQ(all.frames, 20);
@@ -75,8 +78,10 @@ TEST(Phase, FramesThatNeverRanAreMissed) {
 // The last of ninety frames that ran takes six seconds; two more arrive meanwhile.
 TEST(Phase, PercentilesBelowFramesThatNeverRanAreKnown) {
   std::vector<double> starts, ends;
-  for (int i = 0; i < 90; ++i)
-    starts.push_back(i * kFramePeriod_ns), ends.push_back(starts.back() + kFrameRun_ns);
+  for (int i = 0; i < 90; ++i) {
+    starts.push_back(i * kFramePeriod_ns);
+    ends.push_back(starts.back() + kFrameRun_ns);
+  }
   ends.back() += 6e9;
   const PhaseRecord phase = phase_record(starts, ends, kFramePeriod_ns, 92);
   const PolicyRecord& all = phase.policies[0];
@@ -93,8 +98,10 @@ TEST(Phase, PercentilesBelowFramesThatNeverRanAreKnown) {
 
 PhaseRecord phase_of(int frames, double run_ns) {
   std::vector<double> starts, ends;
-  for (int i = 0; i < frames; ++i)
-    starts.push_back(i * kFramePeriod_ns), ends.push_back(starts.back() + run_ns + i);
+  for (int i = 0; i < frames; ++i) {
+    starts.push_back(i * kFramePeriod_ns);
+    ends.push_back(starts.back() + run_ns + i);
+  }
   return phase_record(starts, ends, kFramePeriod_ns, frames);
 }
 
@@ -137,8 +144,10 @@ TEST(Slowdown, HasAnIntervalWhereBothPercentilesHaveOne) {
 // p50 of 92 frames has a claim by the 58th, and its interval ends at the 59th, which never ran.
 TEST(Slowdown, HasNoIntervalFromALowerBound) {
   std::vector<double> starts, ends;
-  for (int i = 0; i < 59; ++i)
-    starts.push_back(i * kFramePeriod_ns), ends.push_back(starts.back() + 1e6);
+  for (int i = 0; i < 59; ++i) {
+    starts.push_back(i * kFramePeriod_ns);
+    ends.push_back(starts.back() + 1e6);
+  }
   ends.back() += 6e9;
   const PhaseRecord alone = phase_record(starts, ends, kFramePeriod_ns, 92);
   ASSERT_TRUE(alone.policies[0].percentiles[0].claimed_ns);
@@ -159,7 +168,10 @@ TEST(Slowdown, IsRefusedWhereANeighbourDied) {
 
 TEST(Slowdown, IsRefusedWhereFramesNeverRan) {
   std::vector<double> starts, ends;
-  for (int i = 0; i < 8; ++i) starts.push_back(i * 130e6), ends.push_back((i + 1) * 130e6);
+  for (int i = 0; i < 8; ++i) {
+    starts.push_back(i * 130e6);
+    ends.push_back((i + 1) * 130e6);
+  }
   const PacedRecord record =
       compared(phase_of(50, 1e6), phase_record(starts, ends, kFramePeriod_ns, 20));
   EXPECT_FALSE(record.slowdown);

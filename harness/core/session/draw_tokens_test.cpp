@@ -69,7 +69,10 @@ TEST(DrawTokens, TheBuiltInSweepFillsItsPicture) {
   std::string last;
   for (const std::string& line : picture.cells)
     for (size_t at = 0; at < line.size(); at += 2)
-      if (line[at] != ' ') ++filled, last = std::max(last, line.substr(at, 2));
+      if (line[at] != ' ') {
+        ++filled;
+        last = std::max(last, line.substr(at, 2));
+      }
   EXPECT_EQ(picture.cells.front().size(), size_t(2 * kTokenCells)) << "a street: wide, not high";
   EXPECT_LT(picture.cells.size(), size_t(kTokenCells / 2));
   EXPECT_GT(filled, int(picture.cells.size()) * kTokenCells / 8);

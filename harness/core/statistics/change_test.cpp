@@ -190,7 +190,8 @@ TEST(Change, LaunchesThatDidNotTakeTurnsMakeTheirOwnFloor) {
   EXPECT_EQ(compare_launches(before, after, false, {}).change, Change::kWorse);
   before.pop_back();
   EXPECT_EQ(compare_launches(before, after, false, {}).code, "no-floor");
-  before.assign(7, Launch{100, 99, 101}), before[3] = {125, 124, 126};
+  before.assign(7, Launch{100, 99, 101});
+  before[3] = {125, 124, 126};
   EXPECT_EQ(compare_launches(before, after, false, {}).change, Change::kInconclusive);
 }
 

@@ -96,7 +96,10 @@ PowerLaw fit_power_law(std::span<const Sized> points, const FitRule& rule) {
   points = above_floor(points, rule.floor);
   if (rule.is_exact) points = above_bend(points);
   law.points = points.size();
-  if (!points.empty()) law.from = points.front().size, law.to = points.back().size;
+  if (!points.empty()) {
+    law.from = points.front().size;
+    law.to = points.back().size;
+  }
   if (points.size() < kLeastPoints) return law;
   const std::vector<double> slopes = sorted_slopes(points);
   const SlopeTrim trim = trim_slopes(points.size(), rule.wanted_coverage);

@@ -222,7 +222,8 @@ class Divider {
       if (const std::optional<Line> line = drift(all, first, last)) {
         steps.push_back(all[first]);
         steps.back().to = all[last].to;
-        steps.back().before = line->begin, steps.back().after = line->end;
+        steps.back().before = line->begin;
+        steps.back().after = line->end;
         steps.back().drift = true;
         for (size_t i = first; i <= last; ++i) steps.back().uncertain &= all[i].uncertain;
       } else {

@@ -71,7 +71,8 @@ TEST(Steps, ASpikeHidesNoStepAndIsNone) {
   int found = 0;
   for (uint64_t seed = 1; seed <= 50; ++seed) {
     std::vector<double> values = stepped(seed, 40, 20, 0.05);
-    values[7] *= 3, values[31] *= 3;
+    values[7] *= 3;
+    values[31] *= 3;
     const std::vector<Step> steps = find_steps(values).steps;
     found += steps.size() == 1 && steps[0].at == 20;
   }
@@ -92,8 +93,11 @@ TEST(Steps, UpAndDownAreTwo) {
 
 TEST(Steps, NeedThreeValuesALevel) {
   std::vector<double> two = flat(5, 30), three = two;
-  two[28] *= 1.2, two[29] *= 1.2;
-  three[27] *= 1.2, three[28] *= 1.2, three[29] *= 1.2;
+  two[28] *= 1.2;
+  two[29] *= 1.2;
+  three[27] *= 1.2;
+  three[28] *= 1.2;
+  three[29] *= 1.2;
   EXPECT_TRUE(find_steps(two).steps.empty());
   EXPECT_EQ(find_steps(two).unseen, 2u);
   const std::vector<Step> steps = find_steps(three).steps;

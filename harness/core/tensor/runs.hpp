@@ -42,7 +42,8 @@ void for_each_run(const TensorSpec& spec, const Visit& visit) {
       axes[i].at = 0;
     }
     if (i == rank) return;
-    ++axes[i].at, first += axes[i].stride;
+    ++axes[i].at;
+    first += axes[i].stride;
   }
 }
 

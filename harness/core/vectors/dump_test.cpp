@@ -18,7 +18,10 @@ using ::testing::HasSubstr;
 
 class Dump : public ::testing::Test {
  protected:
-  void SetUp() override { fs::remove_all(folder_), fs::create_directories(folder_); }
+  void SetUp() override {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
   void TearDown() override { fs::remove_all(folder_); }
   static std::vector<int64_t> dims_of(const std::string& name) {
     if (name == "lse") return {1, 2, 3};

@@ -55,13 +55,17 @@ std::vector<Named> name_tensors(const json& object, const Operation& operation,
     const FileTensor& file = vector.files.emplace_back(
         store.get(fields.text(role.name), fmt::format("{}: {}", fields.where(), role.name)));
     Axes axes = dense_axes(file.dims);
-    while (has_pairs(role) && !axes.dims.empty() && axes.dims.size() < 4)
-      axes.dims.insert(axes.dims.begin(), 1), axes.strides.insert(axes.strides.begin(), 0);
+    while (has_pairs(role) && !axes.dims.empty() && axes.dims.size() < 4) {
+      axes.dims.insert(axes.dims.begin(), 1);
+      axes.strides.insert(axes.strides.begin(), 0);
+    }
     if (role.index <= ATTEST_O && axes.dims.size() != 4)
       throw Error(fmt::format("{}: {}: {} where [batch, heads, tokens, dim] is right",
                               fields.where(), role.name, print_dims(file.dims)));
-    if (layout == "bshd" && follows_layout(role) && axes.dims.size() >= 3)
-      std::swap(axes.dims[1], axes.dims[2]), std::swap(axes.strides[1], axes.strides[2]);
+    if (layout == "bshd" && follows_layout(role) && axes.dims.size() >= 3) {
+      std::swap(axes.dims[1], axes.dims[2]);
+      std::swap(axes.strides[1], axes.strides[2]);
+    }
     named.push_back({&role, view(file, axes)});
   }
   if (const std::string key = fields.unused(); !key.empty()) {

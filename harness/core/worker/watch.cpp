@@ -94,11 +94,15 @@ bool Watch::Rise::goes_on(int64_t before, int64_t after) {
 }
 
 void Watch::begin(size_t table, int32_t threads) {
-  if (table != table_) threads_ = {}, descriptors_ = {};
+  if (table != table_) {
+    threads_ = {};
+    descriptors_ = {};
+  }
   table_ = table;
   allowed_threads_ = threads;
   running_ = more_threads_ = false;
-  findings_.clear(), notes_.clear();
+  findings_.clear();
+  notes_.clear();
 }
 
 void Watch::before_runs() {

@@ -41,7 +41,8 @@ TEST(CudaCode, WhatIsCutHasWhatComesBefore) {
   for (size_t length = 0; length < file.size(); ++length)
     EXPECT_THAT(parse(file.substr(0, length)), IsEmpty()) << length;  // the sections are at the end
   std::string lies = whole;
-  lies[16 + 8] = char(0xff), lies[16 + 9] = char(0xff);  // the first is longer than its container
+  lies[16 + 8] = char(0xff);
+  lies[16 + 9] = char(0xff);  // the first is longer than its container
   EXPECT_EQ(print(parse(fake_elf(".nv_fatbin", lies))), "sm_87");
   lies = whole;
   lies[16 + 4] = 8;  // a header that is too short

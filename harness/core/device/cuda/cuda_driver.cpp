@@ -34,36 +34,49 @@ std::string resolve(void* library, CudaDriver& driver) {
         reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, symbol));
     if (!function && missing.empty()) missing = symbol;
   };
-  find(driver.init, "cuInit"), find(driver.driver_version, "cuDriverGetVersion");
-  find(driver.device_count, "cuDeviceGetCount"), find(driver.device_get, "cuDeviceGet");
-  find(driver.device_name, "cuDeviceGetName"),
-      find(driver.device_attribute, "cuDeviceGetAttribute");
-  find(driver.device_memory, "cuDeviceTotalMem_v2"),
-      find(driver.device_bus_id, "cuDeviceGetPCIBusId");
-  find(driver.device_pool, "cuDeviceGetMemPool"), find(driver.pool_get, "cuMemPoolGetAttribute");
+  find(driver.init, "cuInit");
+  find(driver.driver_version, "cuDriverGetVersion");
+  find(driver.device_count, "cuDeviceGetCount");
+  find(driver.device_get, "cuDeviceGet");
+  find(driver.device_name, "cuDeviceGetName");
+  find(driver.device_attribute, "cuDeviceGetAttribute");
+  find(driver.device_memory, "cuDeviceTotalMem_v2");
+  find(driver.device_bus_id, "cuDeviceGetPCIBusId");
+  find(driver.device_pool, "cuDeviceGetMemPool");
+  find(driver.pool_get, "cuMemPoolGetAttribute");
   find(driver.pool_set, "cuMemPoolSetAttribute");
-  find(driver.context_retain, "cuDevicePrimaryCtxRetain"),
-      find(driver.context_release, "cuDevicePrimaryCtxRelease_v2");
+  find(driver.context_retain, "cuDevicePrimaryCtxRetain");
+  find(driver.context_release, "cuDevicePrimaryCtxRelease_v2");
   find(driver.context_set, "cuCtxSetCurrent");
-  find(driver.allocate, "cuMemAlloc_v2"), find(driver.release, "cuMemFree_v2");
-  find(driver.host_allocate, "cuMemHostAlloc"), find(driver.host_release, "cuMemFreeHost");
+  find(driver.allocate, "cuMemAlloc_v2");
+  find(driver.release, "cuMemFree_v2");
+  find(driver.host_allocate, "cuMemHostAlloc");
+  find(driver.host_release, "cuMemFreeHost");
   find(driver.host_device_address, "cuMemHostGetDevicePointer_v2");
-  find(driver.copy_in, "cuMemcpyHtoDAsync_v2"), find(driver.copy_out, "cuMemcpyDtoHAsync_v2");
+  find(driver.copy_in, "cuMemcpyHtoDAsync_v2");
+  find(driver.copy_out, "cuMemcpyDtoHAsync_v2");
   find(driver.fill_bytes, "cuMemsetD8Async");
-  find(driver.stream_create, "cuStreamCreate"), find(driver.stream_destroy, "cuStreamDestroy_v2");
-  find(driver.stream_synchronize, "cuStreamSynchronize"),
-      find(driver.stream_wait_value, "cuStreamWaitValue32_v2");
-  find(driver.event_create, "cuEventCreate"), find(driver.event_destroy, "cuEventDestroy_v2");
-  find(driver.event_record, "cuEventRecord"), find(driver.event_elapsed_ms, "cuEventElapsedTime");
-  find(driver.capture_begin, "cuStreamBeginCapture_v2"),
-      find(driver.capture_end, "cuStreamEndCapture");
-  find(driver.graph_nodes, "cuGraphGetNodes"),
-      find(driver.graph_instantiate, "cuGraphInstantiateWithFlags");
-  find(driver.graph_launch, "cuGraphLaunch"), find(driver.graph_exec_destroy, "cuGraphExecDestroy");
+  find(driver.stream_create, "cuStreamCreate");
+  find(driver.stream_destroy, "cuStreamDestroy_v2");
+  find(driver.stream_synchronize, "cuStreamSynchronize");
+  find(driver.stream_wait_value, "cuStreamWaitValue32_v2");
+  find(driver.event_create, "cuEventCreate");
+  find(driver.event_destroy, "cuEventDestroy_v2");
+  find(driver.event_record, "cuEventRecord");
+  find(driver.event_elapsed_ms, "cuEventElapsedTime");
+  find(driver.capture_begin, "cuStreamBeginCapture_v2");
+  find(driver.capture_end, "cuStreamEndCapture");
+  find(driver.graph_nodes, "cuGraphGetNodes");
+  find(driver.graph_instantiate, "cuGraphInstantiateWithFlags");
+  find(driver.graph_launch, "cuGraphLaunch");
+  find(driver.graph_exec_destroy, "cuGraphExecDestroy");
   find(driver.graph_destroy, "cuGraphDestroy");
-  find(driver.module_load, "cuModuleLoadData"), find(driver.module_unload, "cuModuleUnload");
-  find(driver.module_function, "cuModuleGetFunction"), find(driver.launch, "cuLaunchKernel");
-  find(driver.error_name, "cuGetErrorName"), find(driver.error_string, "cuGetErrorString");
+  find(driver.module_load, "cuModuleLoadData");
+  find(driver.module_unload, "cuModuleUnload");
+  find(driver.module_function, "cuModuleGetFunction");
+  find(driver.launch, "cuLaunchKernel");
+  find(driver.error_name, "cuGetErrorName");
+  find(driver.error_string, "cuGetErrorString");
   return missing;
 }
 

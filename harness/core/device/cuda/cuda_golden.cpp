@@ -26,10 +26,12 @@ class CudaGoldenQueue final : public GoldenQueue {
   void* allocate(size_t bytes) override { return device_->allocate(bytes); }
   void release(void* data) override { device_->release(data); }
   void copy_in(void* to, const void* from, size_t bytes) override {
-    device_->copy_in(to, from, bytes), device_->synchronize();
+    device_->copy_in(to, from, bytes);
+    device_->synchronize();
   }
   void copy_out(void* to, const void* from, size_t bytes) override {
-    device_->copy_out(to, from, bytes), device_->synchronize();
+    device_->copy_out(to, from, bytes);
+    device_->synchronize();
   }
   void launch(const char* kernel, size_t blocks, int threads, const void* job) override {
     CudaHandle function = nullptr;

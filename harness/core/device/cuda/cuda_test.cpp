@@ -83,7 +83,8 @@ TEST_F(Cuda, TimesWhatIsEnqueued) {
   const std::unique_ptr<DeviceTimer> timer = device->make_timer();
   int calls = 0;
   const auto enqueue = [&] {
-    ++calls, std::this_thread::sleep_for(std::chrono::microseconds(200));
+    ++calls;
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
   };
   EXPECT_GT(timer->sample(enqueue, 5, false).run_ns, 0);
   const DeviceSample cold = timer->sample(enqueue, 3, true);
@@ -146,11 +147,13 @@ TEST_F(Cuda, CountsWhatThePoolHadAtTheMost) {
   const std::unique_ptr<Device> device = open_cuda_device();
   EXPECT_FALSE(device->pool_growth_bytes()) << "nobody has watched";
   unsigned long long kept = 0, large = 0, small = 0;
-  take(&kept, 4096, device->stream()), take(&large, 1 << 20, device->stream()),
-      give(large, device->stream());
+  take(&kept, 4096, device->stream());
+  take(&large, 1 << 20, device->stream());
+  give(large, device->stream());
   device->watch_pool();
   EXPECT_EQ(device->pool_growth_bytes(), 0u);
-  take(&small, 512, device->stream()), give(small, device->stream());
+  take(&small, 512, device->stream());
+  give(small, device->stream());
   EXPECT_EQ(device->pool_growth_bytes(), 512u) << "neither what was before nor what is kept";
   give(kept, device->stream());
 }

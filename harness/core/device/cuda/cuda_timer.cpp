@@ -51,7 +51,8 @@ void CudaGate::let_pass() { std::atomic_ref(*value_).store(ticket_, std::memory_
 void CudaGate::close() {
   if (gave_up_ || !value_) return;
   const std::lock_guard lock(mutex_);
-  ++ticket_, closed_ = true;
+  ++ticket_;
+  closed_ = true;
   cuda_check(cuda_driver().stream_wait_value(stream_.handle(), address_, ticket_, kAtLeast),
              "cuStreamWaitValue32");
   changed_.notify_one();

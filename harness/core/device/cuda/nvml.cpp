@@ -51,9 +51,10 @@ Nvml load_nvml() {
   };
   const bool found =
       find(nvml.init, "nvmlInit_v2") && find(nvml.by_bus_id, "nvmlDeviceGetHandleByPciBusId_v2");
-  find(nvml.clock, "nvmlDeviceGetClockInfo"), find(nvml.temperature, "nvmlDeviceGetTemperature");
-  find(nvml.power, "nvmlDeviceGetPowerUsage"),
-      find(nvml.energy, "nvmlDeviceGetTotalEnergyConsumption");
+  find(nvml.clock, "nvmlDeviceGetClockInfo");
+  find(nvml.temperature, "nvmlDeviceGetTemperature");
+  find(nvml.power, "nvmlDeviceGetPowerUsage");
+  find(nvml.energy, "nvmlDeviceGetTotalEnergyConsumption");
   find(nvml.ecc_mode, "nvmlDeviceGetEccMode");
   // Renamed in release 535; the old name is deprecated.
   if (!find(nvml.reasons, "nvmlDeviceGetCurrentClocksEventReasons"))

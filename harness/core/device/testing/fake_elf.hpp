@@ -26,15 +26,20 @@ inline std::string fake_container(const std::vector<FakeEntry>& entries) {
     const auto put = [&](size_t offset, const auto& value) {
       std::memcpy(header.data() + offset, &value, sizeof(value));
     };
-    put(0, entry.kind), put(2, uint16_t{0x101}), put(4, entry.header_bytes);
-    put(8, entry.code_bytes), put(28, entry.architecture), put(40, entry.flags);
+    put(0, entry.kind);
+    put(2, uint16_t{0x101});
+    put(4, entry.header_bytes);
+    put(8, entry.code_bytes);
+    put(28, entry.architecture);
+    put(40, entry.flags);
     all += header + std::string(entry.code_bytes, 'c');
   }
   std::string container(16, '\0');
   const uint32_t magic = 0xBA55ED50;
   const uint16_t version = 1, header_bytes = 16;
   const uint64_t bytes = all.size();
-  std::memcpy(container.data(), &magic, 4), std::memcpy(container.data() + 4, &version, 2);
+  std::memcpy(container.data(), &magic, 4);
+  std::memcpy(container.data() + 4, &version, 2);
   std::memcpy(container.data() + 6, &header_bytes, 2);
   std::memcpy(container.data() + 8, &bytes, 8);
   return container + all;
@@ -51,10 +56,14 @@ inline std::string fake_elf(const std::string& name, const std::string& contents
   header.e_shnum = 3;
   header.e_shstrndx = 2;
   Elf64_Shdr sections[3]{};
-  sections[1].sh_name = 1, sections[1].sh_type = SHT_PROGBITS;
-  sections[1].sh_offset = sizeof(header), sections[1].sh_size = contents.size();
-  sections[2].sh_name = uint32_t(name.size() + 2), sections[2].sh_type = SHT_STRTAB;
-  sections[2].sh_offset = sizeof(header) + contents.size(), sections[2].sh_size = names.size();
+  sections[1].sh_name = 1;
+  sections[1].sh_type = SHT_PROGBITS;
+  sections[1].sh_offset = sizeof(header);
+  sections[1].sh_size = contents.size();
+  sections[2].sh_name = uint32_t(name.size() + 2);
+  sections[2].sh_type = SHT_STRTAB;
+  sections[2].sh_offset = sizeof(header) + contents.size();
+  sections[2].sh_size = names.size();
   return std::string(reinterpret_cast<const char*>(&header), sizeof(header)) + contents + names +
          std::string(reinterpret_cast<const char*>(sections), sizeof(sections));
 }

@@ -81,7 +81,9 @@ void Mapping::show(int fd, std::span<const Slot> now, std::span<const Slot> slot
 
 Mapping::Mapping(Mapping&& other) noexcept { *this = std::move(other); }
 Mapping& Mapping::operator=(Mapping&& other) noexcept {
-  std::swap(base_, other.base_), std::swap(bytes_, other.bytes_), std::swap(maps_, other.maps_);
+  std::swap(base_, other.base_);
+  std::swap(bytes_, other.bytes_);
+  std::swap(maps_, other.maps_);
   return *this;
 }
 Mapping::~Mapping() {

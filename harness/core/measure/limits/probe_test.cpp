@@ -32,7 +32,11 @@ TEST(Probe, ReadsEveryVector) {
 TEST(Probe, TriadReachesEveryElement) {
   constexpr size_t kCount = 1024;
   alignas(64) static float a[kCount], b[kCount], c[kCount];
-  for (size_t i = 0; i < kCount; ++i) a[i] = -1, b[i] = float(i), c[i] = float(2 * i);
+  for (size_t i = 0; i < kCount; ++i) {
+    a[i] = -1;
+    b[i] = float(i);
+    c[i] = float(2 * i);
+  }
   run_triad(a, b, c, kCount, 1);
   for (size_t i = 0; i < kCount; ++i) ASSERT_EQ(a[i], float(2 * i)) << i;
 }

@@ -93,7 +93,10 @@ std::vector<int> parse_cpu_list(const std::string& list) {
   while (at < end) {
     const int low = number();
     int high = low;
-    if (at < end && *at == '-') ++at, high = number();
+    if (at < end && *at == '-') {
+      ++at;
+      high = number();
+    }
     if (low < 0 || high < low) return {};
     for (int cpu = low; cpu <= high; ++cpu) cpus.insert(cpu);
     if (at < end && (*at != ',' || ++at == end)) return {};

@@ -34,10 +34,12 @@ TEST(Caches, SharedOnesCountOnce) {
   const FakeRoot root;
   for (const int cpu : {0, 1, 2, 3}) {
     const std::string cache = "sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/cache/";
-    root.write(cache + "index0/level", "1\n"), root.write(cache + "index0/type", "Data\n"),
-        root.write(cache + "index0/size", "48K\n");
-    root.write(cache + "index1/level", "3\n"), root.write(cache + "index1/type", "Unified\n"),
-        root.write(cache + "index1/size", "16M\n");
+    root.write(cache + "index0/level", "1\n");
+    root.write(cache + "index0/type", "Data\n");
+    root.write(cache + "index0/size", "48K\n");
+    root.write(cache + "index1/level", "3\n");
+    root.write(cache + "index1/type", "Unified\n");
+    root.write(cache + "index1/size", "16M\n");
     root.write(cache + "index1/shared_cpu_list", cpu < 2 ? "0-1\n" : "2-3\n");
   }
   EXPECT_EQ(last_level_cache_bytes({0}, root.path()), 16u << 20);
@@ -74,7 +76,8 @@ void expect_cold_after_flush(FlushFile file) {
     ASSERT_TRUE(pin_process(cpu_list({allowed_cpus().front()})));
     CacheFlusher flusher(0, file);
     for (int i = 0; i < 11; ++i) {
-      chase_ns(chain), warm.push_back(chase_ns(chain));
+      chase_ns(chain);
+      warm.push_back(chase_ns(chain));
       flusher.flush();
       cold.push_back(chase_ns(chain));
     }

@@ -101,7 +101,8 @@ TEST(Environment, ReadsAServer) {
     root.write(folder + "topology/thread_siblings_list", cpu % 2 ? "1,3" : "0,2");
     root.write(folder + "cpufreq/scaling_governor", cpu == 3 ? "powersave" : "performance");
   }
-  root.write(cpus + "intel_pstate/no_turbo", "0\n"), root.write(cpus + "smt/active", "1\n");
+  root.write(cpus + "intel_pstate/no_turbo", "0\n");
+  root.write(cpus + "smt/active", "1\n");
   root.write("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
   const Facts cpu = read_cpu(root.path());
   EXPECT_EQ(cpu.at("cores"), "2");

@@ -116,8 +116,11 @@ std::map<std::string, std::string> facts(const MachineState& state) {
   auto put = [&](const char* key, const std::optional<double>& value) {
     if (value) facts[key] = fmt::format("{:.6g}", *value);
   };
-  put("load_1min", state.load_1min), put("cpu_pressure_percent", state.cpu_pressure);
-  put("min_mhz", state.min_mhz), put("max_mhz", state.max_mhz), put("cap_mhz", state.cap_mhz);
+  put("load_1min", state.load_1min);
+  put("cpu_pressure_percent", state.cpu_pressure);
+  put("min_mhz", state.min_mhz);
+  put("max_mhz", state.max_mhz);
+  put("cap_mhz", state.cap_mhz);
   facts["steal_ticks"] = std::to_string(state.steal_ticks);
   facts["total_ticks"] = std::to_string(state.total_ticks);
   facts["throttle_events"] = std::to_string(state.throttle_events);

@@ -17,13 +17,13 @@ TEST(MachineState, OfAnX86Machine) {
   for (const char* cpu : {"cpu0", "cpu1"}) {
     const std::string folder = std::string("sys/devices/system/cpu/") + cpu;
     root.write(folder + "/cpufreq/scaling_cur_freq", cpu[3] == '0' ? "2400000\n" : "3600000\n");
-    root.write(folder + "/thermal_throttle/core_throttle_count", "2\n"),
-        root.write(folder + "/thermal_throttle/package_throttle_count", "50\n");
+    root.write(folder + "/thermal_throttle/core_throttle_count", "2\n");
+    root.write(folder + "/thermal_throttle/package_throttle_count", "50\n");
   }
-  root.write("sys/class/thermal/thermal_zone0/type", "x86_pkg_temp\n"),
-      root.write("sys/class/thermal/thermal_zone0/temp", "61500\n");
-  root.write("sys/class/hwmon/hwmon1/name", "k10temp\n"),
-      root.write("sys/class/hwmon/hwmon1/temp1_input", "55250\n");
+  root.write("sys/class/thermal/thermal_zone0/type", "x86_pkg_temp\n");
+  root.write("sys/class/thermal/thermal_zone0/temp", "61500\n");
+  root.write("sys/class/hwmon/hwmon1/name", "k10temp\n");
+  root.write("sys/class/hwmon/hwmon1/temp1_input", "55250\n");
   const MachineState state = read_machine_state(root.path());
   EXPECT_EQ(state.load_1min, 1.25);
   EXPECT_EQ(state.cpu_pressure, 3.5);

@@ -62,10 +62,10 @@ TEST(Memory, TheTightestGroupHolds) {
   const FakeRoot root;
   write_meminfo(root);
   root.write("proc/self/cgroup", "0::/ci/job\n");
-  root.write("sys/fs/cgroup/ci/job/memory.max", "max\n"),
-      root.write("sys/fs/cgroup/ci/job/memory.current", "1\n");
-  root.write("sys/fs/cgroup/ci/memory.max", std::to_string(1024 * kMiB)),
-      root.write("sys/fs/cgroup/ci/memory.current", std::to_string(600 * kMiB));
+  root.write("sys/fs/cgroup/ci/job/memory.max", "max\n");
+  root.write("sys/fs/cgroup/ci/job/memory.current", "1\n");
+  root.write("sys/fs/cgroup/ci/memory.max", std::to_string(1024 * kMiB));
+  root.write("sys/fs/cgroup/ci/memory.current", std::to_string(600 * kMiB));
   EXPECT_EQ(read_memory(root.path()).total_bytes, 1024 * kMiB);
   EXPECT_EQ(read_memory(root.path()).available_bytes, 424 * kMiB);
   root.write("sys/fs/cgroup/ci/memory.stat",
@@ -78,8 +78,8 @@ TEST(Memory, GroupsOfVersionOneAndOfContainers) {
   write_meminfo(root);
   root.write("proc/self/cgroup",
              "5:cpu,cpuacct:/\n4:memory:/docker/0123\n0::/\n");  // a path of the host's
-  root.write("sys/fs/cgroup/memory/memory.limit_in_bytes", std::to_string(512 * kMiB)),
-      root.write("sys/fs/cgroup/memory/memory.usage_in_bytes", std::to_string(500 * kMiB));
+  root.write("sys/fs/cgroup/memory/memory.limit_in_bytes", std::to_string(512 * kMiB));
+  root.write("sys/fs/cgroup/memory/memory.usage_in_bytes", std::to_string(500 * kMiB));
   root.write("sys/fs/cgroup/memory/memory.stat",
              "cache 9\ntotal_inactive_file " + std::to_string(200 * kMiB) + "\n");
   EXPECT_EQ(read_memory(root.path()).available_bytes, 212 * kMiB);

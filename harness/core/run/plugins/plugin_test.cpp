@@ -99,9 +99,9 @@ TEST(Plugin, TheHostRefusesWhatATableDoesNotList) {
             "is not an implementation of scale");
   EXPECT_EQ(print_dtypes(ATTEST_BIT(ATTEST_F16) | ATTEST_BIT(ATTEST_F8E4M3)), "f16,f8e4m3");
   Problem problem = blank_problem(*find_operation("softmax"), ATTEST_F32);
-  problem.as<attest_softmax_params>().seq_len_q = 8,
+  problem.as<attest_softmax_params>().seq_len_q = 8;
   problem.as<attest_softmax_params>().head_dim = 16;
-  problem.as<attest_softmax_params>().window_right = 0,
+  problem.as<attest_softmax_params>().window_right = 0;
   problem.as<attest_softmax_params>().softcap = 30;
   finish_problem(problem);
   EXPECT_EQ(refuses(implementation, problem), "does not support SOFTCAP");

@@ -203,7 +203,8 @@ RelationRecord ChangedTensors::run(const Trial& trial, bool all) {
   Script script;
   script.plans = {&problem_};
   const int32_t unchanged = script.add(base_->shared()), first = script.add(*trial.outputs);
-  trial.outputs->place(Side::kEnd), trial.outputs->poison();
+  trial.outputs->place(Side::kEnd);
+  trial.outputs->poison();
   std::list<SharedTensors> outputs;
   script.create(0);
   for (const Change* change : changes) {

@@ -149,9 +149,10 @@ bool PlanReuse::play(Plugin& process, const Implementation& implementation, Part
   std::vector<Part*> order;
   for (const auto& part : parts) order.insert(forward ? order.end() : order.begin(), part.get());
   std::vector<int32_t> inputs;
-  for (const Part* part : order)
-    script.plans.push_back(&part->member.problem),
-        inputs.push_back(script.add(*part->member.inputs));
+  for (const Part* part : order) {
+    script.plans.push_back(&part->member.problem);
+    inputs.push_back(script.add(*part->member.inputs));
+  }
   std::vector<bool> has_run(parts.size());
   const auto run = [&](int plan) {
     Part& part = *order[size_t(plan)];
@@ -163,8 +164,12 @@ bool PlanReuse::play(Plugin& process, const Implementation& implementation, Part
     script.run(plan, 0, inputs[size_t(plan)], script.add(outputs));
   };
   for (int plan = 0; plan < count; ++plan) {
-    script.create(plan), run(plan);
-    if (!alive_at_once) run(plan), script.destroy(plan);
+    script.create(plan);
+    run(plan);
+    if (!alive_at_once) {
+      run(plan);
+      script.destroy(plan);
+    }
   }
   for (int plan = count; alive_at_once && plan-- > 0;) run(plan);
   for (int plan = 0; alive_at_once && plan < count; ++plan) {
@@ -223,7 +228,10 @@ void PlanReuse::judge(FreshProcesses& fresh, const Implementation& implementatio
   const SharedTensors* wrong = nullptr;
   for (const SharedTensors* outputs : different) {
     const Judgement one = judged(*outputs);
-    if (is_far_off(one) && !wrong) worst = one, wrong = outputs;
+    if (is_far_off(one) && !wrong) {
+      worst = one;
+      wrong = outputs;
+    }
     if (!is_far_off(one))
       record.judgement.max_ratio = std::max(record.judgement.max_ratio, one.max_ratio);
   }
@@ -315,7 +323,8 @@ std::optional<RelationRecord> PlanReuse::run(Plugin& plugin, const Implementatio
   for (const auto& part : mine) {
     if (!part->arithmetic.has(ATTEST_NONDETERMINISTIC) && (again || fresh_s < kFreshSeconds)) {
       const Stopwatch watch(fresh_s);
-      run_alone(fresh.next(part != mine.back()), implementation, *part), ++alone;
+      run_alone(fresh.next(part != mine.back()), implementation, *part);
+      ++alone;
     }
     judge(fresh, implementation, *part, record);
     if (outcome.is_bad()) break;

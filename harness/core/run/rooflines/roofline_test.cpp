@@ -72,7 +72,8 @@ TEST(Roofline, FewerThreadsReachLess) {
   one.threads = 1;
   EXPECT_DOUBLE_EQ(roofline_of(one, probe())->least_ns, 1e8 / 100);
   // 1.5 MB do not fit into the L2 of one CPU.
-  one.flops = 1, one.min_bytes = 1'500'000;
+  one.flops = 1;
+  one.min_bytes = 1'500'000;
   Probe slow = probe();
   slow.levels[2].read_gbs = {1, 2};
   EXPECT_EQ(roofline_of(one, slow)->limit, "L3 reads");

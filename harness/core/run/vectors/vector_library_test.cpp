@@ -224,8 +224,8 @@ TEST_F(LibraryVectors, PagesAreFoundThroughTheTable) {
   const Sequences x{.q_lengths = {2, 2}, .kv_lengths = {5, 3}};
   const std::vector<int32_t> table{4, 1, 6, 2, 0, -1};
   Array k({7, 2, kKeyHeads, kDim}, 0), v = k;
-  std::fill(k.values.begin(), k.values.end(), NAN),
-      std::fill(v.values.begin(), v.values.end(), NAN);
+  std::fill(k.values.begin(), k.values.end(), NAN);
+  std::fill(v.values.begin(), v.values.end(), NAN);
   constexpr int64_t kRow = kKeyHeads * kDim;
   for (int64_t b = 0, token = 0; b < 2; ++b)
     for (int64_t j = 0; j < x.kv_lengths[size_t(b)]; ++j, ++token)

@@ -47,9 +47,10 @@ struct Node {
     if (past == 0) names[4] = names[5] = "";
     for (const size_t place : {size_t(3), size_t(6)})
       if (!inputs.contains(names[place])) names[place] = "";
-    if (flat)
-      all.push_back(int_attribute("q_num_heads", heads)),
-          all.push_back(int_attribute("kv_num_heads", kv_heads));
+    if (flat) {
+      all.push_back(int_attribute("q_num_heads", heads));
+      all.push_back(int_attribute("kv_num_heads", kv_heads));
+    }
     if (scale != 0) all.push_back(float_attribute("scale", float(scale)));
     if (softcap != 0) all.push_back(float_attribute("softcap", float(softcap)));
     write_file(folder / "model.onnx", model_file("Attention", names, {output}, all, opset));
@@ -57,9 +58,14 @@ struct Node {
     auto input = [&](const std::string& file) {
       write_file(folder / "test_data_set_0" / ("input_" + std::to_string(next++) + ".pb"), file);
     };
-    input(stored(q)), input(stored(cut(k, past, keys()))), input(stored(cut(v, past, keys())));
+    input(stored(q));
+    input(stored(cut(k, past, keys())));
+    input(stored(cut(v, past, keys())));
     if (!names[3].empty()) input(inputs.at("attn_mask"));
-    if (past > 0) input(cut(k, 0, past).file()), input(cut(v, 0, past).file());
+    if (past > 0) {
+      input(cut(k, 0, past).file());
+      input(cut(v, 0, past).file());
+    }
     if (!names[6].empty()) input(inputs.at("nonpad_kv_seqlen"));
     write_file(folder / "test_data_set_0" / "output_0.pb", stored(attend(q, k, v)));
   }
@@ -158,7 +164,8 @@ TEST_F(Attention, CausalStartsTopLeftWithoutACache) {
 
 TEST_F(Attention, CausalComesAfterThePast) {
   Node node;
-  node.past = 4, node.attributes = {int_attribute("is_causal", 1)};
+  node.past = 4;
+  node.attributes = {int_attribute("is_causal", 1)};
   expect_only(node, visible([](auto, auto, auto i, auto j) { return j <= i + 4; }),
               {visible([](auto, auto, auto i, auto j) { return j <= i; }),
                visible([](auto, auto, auto i, auto j) { return j <= i + 6; })});
@@ -184,7 +191,9 @@ TEST_F(Attention, ValidLengthsAlignTheDiagonalAndMayLeaveRowsEmpty) {
 
 TEST_F(Attention, WindowsAreInclusiveAndGoWithTheDiagonal) {
   Node node;
-  node.past = 3, node.kv_len = 6, node.opset = 25,
+  node.past = 3;
+  node.kv_len = 6;
+  node.opset = 25;
   node.attributes = {int_attribute("left_window_size", 2), int_attribute("right_window_size", 1)};
   const auto band = [](int64_t left, int64_t right, int64_t offset) {
     return visible([=](auto, auto, auto i, auto j) {
@@ -418,9 +427,11 @@ TEST_F(Vectors, AlibiWithoutABandCountsFromWhereItIsAligned) {
     const auto put = [&](const char* name, std::vector<int64_t> dims, std::vector<float> values) {
       write_file(folder_ / "u" / name, tensor_file(std::move(dims), 1, packed_values(values)));
     };
-    put("Q.pb", {1, 1, 1, 1}, {0}), put("K.pb", {1, 3, 1, 1}, {1, 2, 3}),
-        put("V.pb", {1, 3, 1, 1}, {4, 2, 7});
-    put("S.pb", {1}, {1}), put("Y.pb", {1, 1, 1, 1}, {float(expected)});
+    put("Q.pb", {1, 1, 1, 1}, {0});
+    put("K.pb", {1, 3, 1, 1}, {1, 2, 3});
+    put("V.pb", {1, 3, 1, 1}, {4, 2, 7});
+    put("S.pb", {1}, {1});
+    put("Y.pb", {1, 1, 1, 1}, {float(expected)});
     write_file(
         folder_ / "u/case.json",
         R"({"op":"sdpa_bshd","params":{"scale":1,"alibi":true,"causal_align":")" + align +

@@ -165,7 +165,9 @@ TEST_F(Capture, WhatWasChangedIsNamed) {
   // One bit of an input.
   std::fstream file(folder_ / "inputs.safetensors",
                     std::ios::in | std::ios::out | std::ios::binary);
-  file.seekp(-1, std::ios::end), file.put('\x01'), file.close();
+  file.seekp(-1, std::ios::end);
+  file.put('\x01');
+  file.close();
   EXPECT_THAT(error_of([&] { read(); }), HasSubstr("they were changed"));
 }
 

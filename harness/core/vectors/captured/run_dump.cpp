@@ -103,7 +103,8 @@ class RowCollector {
 
   void copy() {
     const size_t count = rows_.rows.size() * size_t(rows_.width);
-    rows_.expected.resize(count), rows_.sigma.resize(count);
+    rows_.expected.resize(count);
+    rows_.sigma.resize(count);
     if (run_.outputs) rows_.errors.resize(count);
     for_each_row([&](int64_t row, const double* value, const double* sigma,
                      const std::vector<double>& errors) {

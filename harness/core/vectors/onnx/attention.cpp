@@ -164,7 +164,9 @@ void give_tensors(TestVector& vector, const OnnxCase& from, const Sizes& sizes, 
     throw Error(fmt::format("{}: {} query heads are no multiple of {}", from.node.op_type,
                             p.num_heads, p.num_kv_heads));
   p.softmax_scale = scale_of(from);
-  give(vector, ATTEST_Q, view(q, sizes.q)), give(vector, ATTEST_K, k), give(vector, ATTEST_V, v);
+  give(vector, ATTEST_Q, view(q, sizes.q));
+  give(vector, ATTEST_K, k);
+  give(vector, ATTEST_V, v);
   if (const FileTensor* y = from.output(kY)) {
     const Axes axes = heads_first(*y, p.num_heads);
     if (axes.dims != std::vector<int64_t>{p.batch, p.num_heads, p.seq_len_q, p.head_dim_v})

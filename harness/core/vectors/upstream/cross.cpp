@@ -62,15 +62,16 @@ void map_cross(UpstreamCase& from, TestVector& vector) {
   const FileTensor &qk0 = from.needed("qk0"), &qk1 = from.needed("qk1"), &v0 = from.needed("v0"),
                    &v1 = from.needed("v1"), &m0 = from.needed_output("m0"),
                    &m1 = from.needed_output("m1");
-  expect_dims(qk0, {-1, -1, -1, -1}, "qk0"), expect_dims(v0, {-1, -1, -1, -1}, "v0");
+  expect_dims(qk0, {-1, -1, -1, -1}, "qk0");
+  expect_dims(v0, {-1, -1, -1, -1}, "v0");
   const int64_t batch = qk0.dims[0], heads = qk0.dims[1], first = qk0.dims[2],
                 channels = qk0.dims[3], width = v0.dims[3];
   expect_dims(qk1, {batch, heads, -1, channels}, "qk1");
   const int64_t second = qk1.dims[2], tokens = std::max(first, second);
-  expect_dims(v0, {batch, heads, first, width}, "v0"),
-      expect_dims(v1, {batch, heads, second, width}, "v1");
-  expect_dims(m0, {batch, heads, first, width}, "m0"),
-      expect_dims(m1, {batch, heads, second, width}, "m1");
+  expect_dims(v0, {batch, heads, first, width}, "v0");
+  expect_dims(v1, {batch, heads, second, width}, "v1");
+  expect_dims(m0, {batch, heads, first, width}, "m0");
+  expect_dims(m1, {batch, heads, second, width}, "m1");
   if (channels < 1) throw Unsupported{"an empty tensor: qk0 " + print_dims(qk0.dims)};
   const double unsaid = std::numeric_limits<double>::quiet_NaN();
   give_qkvo<attest_softmax_params>(

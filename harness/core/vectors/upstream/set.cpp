@@ -49,8 +49,8 @@ void give_ends(TestVector& vector, const FileTensor& offset, const PackedQkv& x)
   }
   p.batch = int64_t(ends.size());
   p.seq_len_q = p.seq_len_kv = std::max<int64_t>(longest, 1);
-  give(vector, ATTEST_CU_SEQLENS_Q, flat_view(starts)),
-      give(vector, ATTEST_CU_SEQLENS_KV, flat_view(starts));
+  give(vector, ATTEST_CU_SEQLENS_Q, flat_view(starts));
+  give(vector, ATTEST_CU_SEQLENS_KV, flat_view(starts));
 }
 
 /// Sets of `size` places each, at which `inds` puts tokens. A place is judged where it is not
@@ -152,7 +152,8 @@ void map_groups(UpstreamCase& from, TestVector& vector) {
   const PackedQkv x = tokens_of(from);
   const FileTensor &inds = from.needed("flat2win"), &kept = from.needed("win2flat");
   const int64_t size = from.params().whole("group_size");
-  expect_dims(inds, {-1}, "flat2win"), expect_dims(kept, {x.tokens}, "win2flat");
+  expect_dims(inds, {-1}, "flat2win");
+  expect_dims(kept, {x.tokens}, "win2flat");
   if (size < 1 || inds.count() < size || inds.count() % size != 0)
     throw Error(fmt::format("{}: group_size: {} does not divide flat2win {}", from.params().where(),
                             size, print_dims(inds.dims)));

@@ -94,7 +94,8 @@ Axes heads_first(const FileTensor& file, const std::string& layout) {
   for (const std::string_view letters : ours) {
     const size_t at = layout.find_first_of(letters);
     if (layout.size() != 4 || at == layout.npos) throw Unsupported{"layout " + in_quotes(layout)};
-    axes.dims.push_back(stored.dims[at]), axes.strides.push_back(stored.strides[at]);
+    axes.dims.push_back(stored.dims[at]);
+    axes.strides.push_back(stored.strides[at]);
   }
   return axes;
 }

@@ -61,7 +61,9 @@ Params& give_qkvo(TestVector& vector, const Operation& operation, const Tensor& 
   p.num_kv_heads = k.spec.dim[1];
   p.seq_len_kv = k.spec.dim[2];
   p.head_dim_v = v.spec.dim[3];
-  give(vector, ATTEST_Q, q), give(vector, ATTEST_K, k), give(vector, ATTEST_V, v);
+  give(vector, ATTEST_Q, q);
+  give(vector, ATTEST_K, k);
+  give(vector, ATTEST_V, v);
   expect_role(vector, ATTEST_O, "Y", y, vector.problem->dtype);
   return p;
 }

@@ -97,7 +97,8 @@ void map_rotated(UpstreamCase& from, TestVector& vector) {
   auto seen = [](const FileTensor& file) { return view(file, heads_first(file, "BHSD")); };
   give_qkvo<attest_softmax_params>(vector, softmax_operation(), seen(q), seen(k), seen(v),
                                    seen(from.output()));
-  give(vector, ATTEST_Q, seen(turned_q), q.dtype), give(vector, ATTEST_K, seen(turned_k), k.dtype);
+  give(vector, ATTEST_Q, seen(turned_q), q.dtype);
+  give(vector, ATTEST_K, seen(turned_k), k.dtype);
   set_scale(vector, params.real("scale"));
 }
 

@@ -93,7 +93,9 @@ std::optional<uint64_t> TimedRuns::hash_of_replay() {
   if (!device_ || !device_->replays()) return std::nullopt;
   const auto start = Clock::now();
   tensors_.poison_outputs();
-  device_->upload(), device_->replay(), device_->finish();
+  device_->upload();
+  device_->replay();
+  device_->finish();
   audits_ns_ += nanoseconds_since(start);
   return tensors_.hash_outputs();
 }
@@ -173,7 +175,11 @@ bool TimedRuns::outputs_stay() {
 TimeReply TimedRuns::measure(const attest_impl& table, void* plan) {
   table_ = &table;
   plan_ = plan;
-  TimingRequest timing{.run = [this] { tensors_.flip(dice_), call(); },
+  TimingRequest timing{.run =
+                           [this] {
+                             tensors_.flip(dice_);
+                             call();
+                           },
                        .before = [this] { maybe_audit(); }};
   timing.budget_ns = budget_ns_;
   timing.expected_ns = expected_ns_;

@@ -113,7 +113,10 @@ DeviceSample TimedDevice::sample(const TimingRequest& request, const DeviceRuns&
 // The first launch may load its kernel, which waits for the device: not behind a closed gate.
 double TimedDevice::warm_up(const TimingRequest& request, const DeviceRuns& runs) {
   const auto start = Clock::now();
-  guarded([&] { request.run(), device_.synchronize(); });
+  guarded([&] {
+    request.run();
+    device_.synchronize();
+  });
   double run_ns = std::numeric_limits<double>::max();  // the shortest: others may hold up the host
                                                        // while it enqueues
   do run_ns = std::min(run_ns, sample(request, runs, 1, false).run_ns);
@@ -137,7 +140,10 @@ void TimedDevice::sample_warm(const TimingRequest& request, const DeviceRuns& ru
       stop_replaying("a replay gave something else than a run");
     }
     const DeviceSample one = sample(request, runs, timed.timing.iterations_per_sample, false);
-    if (replayed && !replays()) samples.clear(), replayed = false;
+    if (replayed && !replays()) {
+      samples.clear();
+      replayed = false;
+    }
     samples.push_back({one.run_ns, one.clock_mhz});
   }
   if (replayed) timed.timing.iterations_per_sample = timed.replayed_runs = recorded_runs_;

@@ -43,7 +43,10 @@ class TimedDevice {
   /// Copies the outputs to the host, and looks for what runs wrote elsewhere.
   void fetch();
   /// Both.
-  void finish() { wait(), fetch(); }
+  void finish() {
+    wait();
+    fetch();
+  }
   /// One byte of the host's tensors has changed.
   void upload_byte(const char* host);
 

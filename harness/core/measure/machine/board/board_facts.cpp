@@ -58,20 +58,28 @@ class Teller {
 
 BoardFacts facts(const BoardState& board) {
   Teller tell;
-  tell("model", board.model), tell("module", board.module);
+  tell("model", board.model);
+  tell("module", board.module);
   tell("architecture", board.architecture);
-  tell("l4t", board.l4t), tell("jetpack", board.jetpack);
+  tell("l4t", board.l4t);
+  tell("jetpack", board.jetpack);
   tell("power_mode", power_mode(board));
   if (board.mode.value && !board.mode_name.value) tell("power_mode_name", board.mode_name);
   tell("multiprocessors", board.multiprocessors);
-  tell.clock("gpu", board.gpu), tell.clock("memory", board.memory), tell.clock("cpu", board.cpu);
-  tell("gpu_governor", board.gpu_governor), tell("cpu_governor", board.cpu_governor);
-  tell("memory_gbs", board.memory_gbs), tell("memory_cap_gbs", board.memory_cap_gbs);
+  tell.clock("gpu", board.gpu);
+  tell.clock("memory", board.memory);
+  tell.clock("cpu", board.cpu);
+  tell("gpu_governor", board.gpu_governor);
+  tell("cpu_governor", board.cpu_governor);
+  tell("memory_gbs", board.memory_gbs);
+  tell("memory_cap_gbs", board.memory_cap_gbs);
   tell("watts", board.watts);
-  tell.each("watts_", board.rail_watts), tell.each("celsius_", board.celsius);
+  tell.each("watts_", board.rail_watts);
+  tell.each("celsius_", board.celsius);
   tell.each("throttling_", board.throttling);
   tell.each("over_current_", board.over_current);
-  tell("nvmap_bytes", board.nvmap_bytes), tell("carveout_bytes", board.carveout_bytes);
+  tell("nvmap_bytes", board.nvmap_bytes);
+  tell("carveout_bytes", board.carveout_bytes);
   return tell.take();
 }
 

@@ -16,7 +16,10 @@ constexpr int kPairs = 8;  // of multiprocessors, on the largest Orin
 // A whole number that `text` is, in base 10, or 16 after 0x.
 std::optional<int64_t> whole_number(std::string_view text) {
   int base = 10;
-  if (text.starts_with("0x")) text.remove_prefix(2), base = 16;
+  if (text.starts_with("0x")) {
+    text.remove_prefix(2);
+    base = 16;
+  }
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
   if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
