@@ -34,7 +34,10 @@ TEST(ConformanceTimes, HaveTheBudgetOfTheCommandLine) {
 
 class GbenchAdapter : public ::testing::Test {
  protected:
-  void SetUp() override { fs::remove_all(folder_), fs::create_directories(folder_); }
+  void SetUp() override {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
   void TearDown() override { fs::remove_all(folder_); }
   Outcome run(const std::string& arguments, const std::string& suite = "smoke") const {
     return testing::run_shell(folder_, "EXAMPLE_SUITE=" + suite +

@@ -28,7 +28,10 @@ TEST(Conformance, TimesOutAsTheCommandLineDoes) {
 
 class GtestAdapter : public ::testing::Test {
  protected:
-  void SetUp() override { fs::remove_all(folder_), fs::create_directories(folder_); }
+  void SetUp() override {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
   void TearDown() override { fs::remove_all(folder_); }
   Outcome run(const std::string& arguments,
               const std::string& environment = "EXAMPLE_SUITE=smoke") const {

@@ -410,7 +410,8 @@ TEST_F(Cli, TheDefaultSuiteIsTheSameByName) {
 // Two plugins with one name: none is judged in the other's place, and none is left out.
 TEST_F(Cli, SaysWhoseNameIsWhose) {
   small_suite();
-  fs::copy(kMinimal, folder_ / "first.so"), fs::copy(kMinimal, folder_ / "second.so");
+  fs::copy(kMinimal, folder_ / "first.so");
+  fs::copy(kMinimal, folder_ / "second.so");
   const std::string both =
       "run small.json --quick --dtype f32 --judge-only --plugin ./first.so --plugin ./second.so ";
   const Outcome outcome = attest(both + "--impl naive_minimal -o both.jsonl");

@@ -39,6 +39,8 @@ int main() {
       capabilities.insert(10 * major + minor);
   }
   const char* separator = "";
-  for (const int capability : capabilities)
-    std::printf("%s%d", separator, capability), separator = ";";
+  for (const int capability : capabilities) {
+    std::printf("%s%d", separator, capability);
+    separator = ";";
+  }
 }

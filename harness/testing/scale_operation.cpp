@@ -123,7 +123,8 @@ const Operation& scale_operation() {
 
 Problem scale_problem(int64_t rows, int64_t width, DType dtype) {
   Problem problem = blank_problem(scale_operation(), dtype);
-  problem.as<ScaleParams>().rows = rows, problem.as<ScaleParams>().width = width;
+  problem.as<ScaleParams>().rows = rows;
+  problem.as<ScaleParams>().width = width;
   finish_problem(problem);
   return problem;
 }

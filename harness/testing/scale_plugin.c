@@ -41,7 +41,8 @@ static attest_status query_lost(const attest_problem* problem, attest_support* s
   return query(problem, support);
 }
 static attest_status query_dies(const attest_problem* problem, attest_support* support) {
-  (void)problem, (void)support;
+  (void)problem;
+  (void)support;
   abort();
 }
 
@@ -52,7 +53,8 @@ static attest_status create(const attest_problem* problem, void** plan) {
   return ATTEST_OK;
 }
 static attest_status create_fails(const attest_problem* problem, void** plan) {
-  (void)problem, (void)plan;
+  (void)problem;
+  (void)plan;
   return ATTEST_RUNTIME_ERROR;
 }
 static const char* last_error(void) { return "the scale is not to be had"; }

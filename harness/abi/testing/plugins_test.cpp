@@ -134,7 +134,9 @@ double worst_gradient(const Trial& trial) {
       ++n;
     });
   };
-  check(ATTEST_DQ, expected.dq), check(ATTEST_DK, expected.dk), check(ATTEST_DV, expected.dv);
+  check(ATTEST_DQ, expected.dq);
+  check(ATTEST_DK, expected.dk);
+  check(ATTEST_DV, expected.dv);
   if (trial.tensor[ATTEST_DBIAS]) check(ATTEST_DBIAS, expected.dbias);
   if (trial.tensor[ATTEST_DREL_BIAS]) check(ATTEST_DREL_BIAS, expected.drel_bias);
   if (trial.tensor[ATTEST_DSINKS]) check(ATTEST_DSINKS, expected.dsinks);

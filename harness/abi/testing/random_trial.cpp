@@ -19,14 +19,21 @@ class Maker {
     sizes();
     const bool grid = with(ATTEST_WITH_GRID, 20);
     if (grid) set_grid();
-    if (!grid) with(ATTEST_WITH_ORDER, 25), with(ATTEST_WITH_PATCHES, 25);
+    if (!grid) {
+      with(ATTEST_WITH_ORDER, 25);
+      with(ATTEST_WITH_PATCHES, 25);
+    }
     bool self = (t.features & (ATTEST_WITH_ORDER | ATTEST_WITH_PATCHES)) != 0;
     if (self) p.seq_len_kv = p.seq_len_q;
     if (t.features & ATTEST_WITH_PATCHES) p.patch_size = upto(p.seq_len_q + 3);
     if (!grid) set_band();
     const bool band = p.window_left >= 0 || p.window_right >= 0;
     const bool globals = band && p.patch_size == 0 && with(ATTEST_WITH_GLOBAL, 40);
-    if (globals) p.seq_len_kv = p.seq_len_q, p.global_tokens = upto(p.seq_len_q), self = true;
+    if (globals) {
+      p.seq_len_kv = p.seq_len_q;
+      p.global_tokens = upto(p.seq_len_q);
+      self = true;
+    }
     if (!grid && with(ATTEST_WITH_ALIBI, 20)) set_slopes();
     if (with(ATTEST_WITH_SINKS, 20)) set_sinks();
     set_top_k();
@@ -60,7 +67,10 @@ class Maker {
     if (!grid) set_band();
     const bool band = p.window_left >= 0 || p.window_right >= 0,
                globals = band && !patches && with(ATTEST_WITH_GLOBAL, 40);
-    if (globals) p.seq_len_kv = p.seq_len_q, p.global_tokens = upto(p.seq_len_q);
+    if (globals) {
+      p.seq_len_kv = p.seq_len_q;
+      p.global_tokens = upto(p.seq_len_q);
+    }
     if (!grid && with(ATTEST_WITH_ALIBI, 20)) set_slopes();
     if (with(ATTEST_WITH_SINKS, 20)) set_sinks();
     set_top_k();
@@ -289,7 +299,8 @@ class Maker {
     }
     if (with(ATTEST_WITH_MASK, 20)) t.tensor[ATTEST_MASK] = make(ATTEST_BOOL, dims());
     if (with(ATTEST_WITH_BLOCK_MASK, 20)) {
-      p.block_q = upto(p.seq_len_q + 2), p.block_kv = upto(p.seq_len_kv + 2);
+      p.block_q = upto(p.seq_len_q + 2);
+      p.block_kv = upto(p.seq_len_kv + 2);
       t.tensor[ATTEST_BLOCK_MASK] =
           make(ATTEST_BOOL,
                {or_one(p.batch), or_one(p.num_heads), (p.seq_len_q + p.block_q - 1) / p.block_q,

@@ -309,8 +309,12 @@ bool keep_top_k(const attest_softmax_params& p, std::vector<int64_t>& keys,
   const bool is_unclear = count > k || edge - logits[order[k]] < close;
   order.resize(count);
   std::sort(order.begin(), order.end());
-  for (size_t n = 0; n < count; ++n) keys[n] = keys[order[n]], logits[n] = logits[order[n]];
-  keys.resize(count), logits.resize(count);
+  for (size_t n = 0; n < count; ++n) {
+    keys[n] = keys[order[n]];
+    logits[n] = logits[order[n]];
+  }
+  keys.resize(count);
+  logits.resize(count);
   return is_unclear;
 }
 
@@ -321,7 +325,10 @@ Reference attend(const Trial& trial, int64_t b, int64_t h, int64_t i) {
   std::vector<int64_t> keys;
   std::vector<double> logits;
   for (int64_t j = 0; j < length_kv(trial, b); ++j)
-    if (visible(trial, b, h, i, j)) keys.push_back(j), logits.push_back(logit(trial, b, h, i, j));
+    if (visible(trial, b, h, i, j)) {
+      keys.push_back(j);
+      logits.push_back(logit(trial, b, h, i, j));
+    }
   Reference result{std::vector<double>(size_t(p.head_dim_v), 0),
                    std::vector<double>(size_t(p.head_dim_v), 0), -kInfinity, 0};
   result.is_unclear = keep_top_k(p, keys, logits);
@@ -393,22 +400,27 @@ Gradients differentiate(const Trial& trial) {
   Gradients made;
   for (const auto& [gradient, elements] :
        {std::pair{&made.dq, queries * p.head_dim}, std::pair{&made.dk, keys * p.head_dim},
-        std::pair{&made.dv, keys * p.head_dim_v}})
-    gradient->value.resize(size_t(elements)), gradient->magnitude.resize(size_t(elements));
+        std::pair{&made.dv, keys * p.head_dim_v}}) {
+    gradient->value.resize(size_t(elements));
+    gradient->magnitude.resize(size_t(elements));
+  }
   const Tensor& dbias = trial.tensor[ATTEST_DBIAS];
   const auto* const of_bias = dbias.spec.dim;
   if (dbias) {
     const auto elements = size_t(of_bias[0] * of_bias[1] * of_bias[2] * of_bias[3]);
-    made.dbias.value.resize(elements), made.dbias.magnitude.resize(elements);
+    made.dbias.value.resize(elements);
+    made.dbias.magnitude.resize(elements);
   }
   const Tensor &drel_bias = trial.tensor[ATTEST_DREL_BIAS], &dsinks = trial.tensor[ATTEST_DSINKS];
   const int64_t height = 2 * p.window_height - 1, width = 2 * p.window_width - 1;
-  if (drel_bias)
-    made.drel_bias.value.resize(size_t(p.num_heads * height * width)),
-        made.drel_bias.magnitude.resize(size_t(p.num_heads * height * width));
-  if (dsinks)
-    made.dsinks.value.resize(size_t(p.num_heads)),
-        made.dsinks.magnitude.resize(size_t(p.num_heads));
+  if (drel_bias) {
+    made.drel_bias.value.resize(size_t(p.num_heads * height * width));
+    made.drel_bias.magnitude.resize(size_t(p.num_heads * height * width));
+  }
+  if (dsinks) {
+    made.dsinks.value.resize(size_t(p.num_heads));
+    made.dsinks.magnitude.resize(size_t(p.num_heads));
+  }
   const auto scale = double(p.softmax_scale);
   for (int64_t n = 0; n < p.batch * p.num_heads * p.seq_len_q; ++n) {
     const int64_t b = n / (p.num_heads * p.seq_len_q), h = n / p.seq_len_q % p.num_heads,
@@ -423,8 +435,10 @@ Gradients differentiate(const Trial& trial) {
     std::vector<int64_t> keys_seen;
     std::vector<double> logits;
     for (int64_t j = 0; j < length_kv(trial, b); ++j)
-      if (visible(trial, b, h, i, j))
-        keys_seen.push_back(j), logits.push_back(logit(trial, b, h, i, j));
+      if (visible(trial, b, h, i, j)) {
+        keys_seen.push_back(j);
+        logits.push_back(logit(trial, b, h, i, j));
+      }
     made.is_unclear |= keep_top_k(p, keys_seen, logits);
     for (const int64_t j : keys_seen) {
       sees_any = true;
@@ -435,7 +449,8 @@ Gradients differentiate(const Trial& trial) {
       const double of_k = factor(trial, ATTEST_K_DESCALE, b, kv_head, j),
                    of_v = factor(trial, ATTEST_V_DESCALE, b, kv_head, j);
       Product gradient = product(d_o, query, v, key);
-      gradient.sum *= of_v, gradient.magnitude *= of_v;
+      gradient.sum *= of_v;
+      gradient.magnitude *= of_v;
       const double of_pair = logit(trial, b, h, i, j),
                    of_row = lse.at({of_query.batch, h, of_query.row}),
                    weight = std::exp(of_pair - of_row);
@@ -451,7 +466,8 @@ Gradients differentiate(const Trial& trial) {
         const auto at = size_t(
             ((place(0, b) * of_bias[1] + place(1, h)) * of_bias[2] + place(2, i)) * of_bias[3] +
             place(3, j));
-        made.dbias.value[at] += unscaled, made.dbias.magnitude[at] += largest;
+        made.dbias.value[at] += unscaled;
+        made.dbias.magnitude[at] += largest;
       }
       if (drel_bias) {
         const Rolled at = rolled(p, i), other = rolled(p, j);
@@ -459,7 +475,8 @@ Gradients differentiate(const Trial& trial) {
                       dx = at.x % p.window_width - other.x % p.window_width;
         const auto to =
             size_t((h * height + dy + p.window_height - 1) * width + dx + p.window_width - 1);
-        made.drel_bias.value[to] += unscaled, made.drel_bias.magnitude[to] += largest;
+        made.drel_bias.value[to] += unscaled;
+        made.drel_bias.magnitude[to] += largest;
       }
       add_row(made.dq, row, of_k * ds, of_k * magnitude, k, key);
       add_row(made.dk, key_row, of_q * ds, of_q * magnitude, q, query);

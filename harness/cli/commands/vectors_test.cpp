@@ -112,12 +112,15 @@ TEST_F(RunVectors, OfDeformableAttentionShowABug) {
 
 // A line of a record can be given to the shell again.
 TEST_F(RunVectors, CommandNamesEachFolderWithItsOption) {
-  write_case("a/deep/good", 3), write_case("b c/good", 3);
+  write_case("a/deep/good", 3);
+  write_case("b c/good", 3);
   ASSERT_EQ(run("--vectors a/deep --vectors \"$PWD/b c\" --relations none -o results.jsonl").code,
             0);
   std::ifstream in(folder_ / "results.jsonl");
   std::string header, reference, naive;
-  std::getline(in, header), std::getline(in, reference), std::getline(in, naive);
+  std::getline(in, header);
+  std::getline(in, reference);
+  std::getline(in, naive);
   EXPECT_THAT(
       header,
       HasSubstr("--vectors a/deep --vectors 'b c'"));  // of an absolute path no folder of its maker
@@ -169,7 +172,8 @@ TEST_F(RunVectors, SaysWhatMakesNoSense) {
        {"--vectors nowhere", "--vectors empty", "--vectors all --case 'b*'"})
     EXPECT_EQ(run(arguments).code, 64) << arguments;
   EXPECT_THAT(run("--vectors empty").text, HasSubstr("has no vectors"));
-  write("loose/a.npz", ""), write_case("b/all/a", 3);
+  write("loose/a.npz", "");
+  write_case("b/all/a", 3);
   EXPECT_THAT(run("--vectors loose").text, HasSubstr("name a file in it: loose/a.npz"));
   EXPECT_THAT(run("--vectors all --vectors b/all").text,
               HasSubstr("all/a/case.json and b/all/a/case.json are both called all/a: judge one "

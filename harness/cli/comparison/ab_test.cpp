@@ -40,7 +40,8 @@ struct Machine {
 
   core::Record record(const std::string& name, const AbLaunch& launch) const {
     core::Record r = testing::passed("flash");
-    r.suite = "", r.case_name = name;
+    r.suite = "";
+    r.case_name = name;
     const bool after = launch.side == AbSide::kAfter;
     const auto again = again_ratio.find(name);
     const double factor =

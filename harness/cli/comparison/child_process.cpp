@@ -49,9 +49,13 @@ std::vector<std::string> environment_with(const std::vector<std::string>& change
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != parent) _exit(kNotStarted);
-  std::signal(SIGINT, SIG_DFL), std::signal(SIGTERM, SIG_DFL), std::signal(SIGPIPE, SIG_DFL);
+  std::signal(SIGINT, SIG_DFL);
+  std::signal(SIGTERM, SIG_DFL);
+  std::signal(SIGPIPE, SIG_DFL);
   const int nothing = open("/dev/null", O_RDONLY);
-  dup2(nothing, 0), dup2(log, 1), dup2(log, 2);
+  dup2(nothing, 0);
+  dup2(log, 1);
+  dup2(log, 2);
   execvpe(words[0], words, environment);
   _exit(kNotStarted);
 }
@@ -63,7 +67,10 @@ int wait_for(pid_t child) {
     if (ended == child) return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     if (ended < 0 && errno != EINTR)
       throw core::MachineError(fmt::format("cannot wait for a launch: {}", std::strerror(errno)));
-    if (interrupted() && !told) kill(child, SIGTERM), told = true;
+    if (interrupted() && !told) {
+      kill(child, SIGTERM);
+      told = true;
+    }
     std::this_thread::sleep_for(kLook);
   }
 }

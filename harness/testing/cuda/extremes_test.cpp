@@ -16,7 +16,10 @@ using trial::Trial;
 const attest_impl& implementation(const std::string& name) {
   void* plugin =
       dlopen((ATTEST_BINARY_DIR "/tests/plugins/" + name + "_on_host.so").c_str(), RTLD_NOW);
-  if (!plugin) std::fprintf(stderr, "%s\n", dlerror()), std::abort();
+  if (!plugin) {
+    std::fprintf(stderr, "%s\n", dlerror());
+    std::abort();
+  }
   return *reinterpret_cast<const attest_impl* (*)(size_t)>(dlsym(plugin, "attest_plugin_v1"))(0);
 }
 
@@ -39,9 +42,10 @@ Trial with_logits(int64_t queries, int64_t keys, const Logit& logit, int32_t dty
     t.tensor[role] = trial::make(dtype, {1, 1, keys, kHeadDim});
   for (int64_t n = 0; n < queries * kHeadDim; ++n) t.tensor[ATTEST_Q].set(n, 1);
   for (int64_t j = 0; j < keys; ++j)
-    for (int64_t d = 0; d < kHeadDim; ++d)
-      t.tensor[ATTEST_K].set(j * kHeadDim + d, logit(j) / kHeadDim),
-          t.tensor[ATTEST_V].set(j * kHeadDim + d, 1);
+    for (int64_t d = 0; d < kHeadDim; ++d) {
+      t.tensor[ATTEST_K].set(j * kHeadDim + d, logit(j) / kHeadDim);
+      t.tensor[ATTEST_V].set(j * kHeadDim + d, 1);
+    }
   return t;
 }
 
@@ -77,7 +81,8 @@ TEST(CudaExtremes, InfinitiesStayHoweverSmallTheirWeight) {
 /// have 0 and 1.
 double with_key(const char* name, int32_t dtype, double k) {
   Trial t = with_logits(40, 200, [](int64_t) { return 0.0; }, dtype);
-  t.tensor[ATTEST_K].set(150 * 32 + 3, k), t.tensor[ATTEST_V].set(150 * 32 + 4, 5);
+  t.tensor[ATTEST_K].set(150 * 32 + 3, k);
+  t.tensor[ATTEST_V].set(150 * 32 + 4, 5);
   EXPECT_EQ(trial::execute(implementation(name), t).status, ATTEST_OK);
   return t.tensor[ATTEST_O]({0, 0, 2, 4});
 }

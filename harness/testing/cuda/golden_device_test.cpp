@@ -223,10 +223,13 @@ TEST_F(GoldenOnDevice, KnowsInfinitiesAndNaN) {
   const auto set = [&](int32_t role, int64_t index, double value) {
     store(c.tensors[size_t(role)].data, c.tensors[size_t(role)].spec.dtype, index, value);
   };
-  set(ATTEST_V, 20 * 8 + 3, INFINITY), set(ATTEST_V, 21 * 8 + 3, -INFINITY),
-      set(ATTEST_V, 22 * 8 + 1, NAN);
-  set(ATTEST_V, 129 * 8, NAN), set(ATTEST_K, 60 * 8 + 2, NAN), set(ATTEST_K, 129 * 8 + 2, NAN),
-      set(ATTEST_BIAS, 30 * 130 + 4, -INFINITY);
+  set(ATTEST_V, 20 * 8 + 3, INFINITY);
+  set(ATTEST_V, 21 * 8 + 3, -INFINITY);
+  set(ATTEST_V, 22 * 8 + 1, NAN);
+  set(ATTEST_V, 129 * 8, NAN);
+  set(ATTEST_K, 60 * 8 + 2, NAN);
+  set(ATTEST_K, 129 * 8 + 2, NAN);
+  set(ATTEST_BIAS, 30 * 130 + 4, -INFINITY);
   CaseGolden golden(c, device);
   const auto host = softmax_golden(c.problem, c.tensors);
   const Told mine = golden.told({}), theirs(*host, {});
@@ -526,7 +529,12 @@ TEST_F(GoldenOnDevice, JudgesMoreRows) {
     p.head_dim = 16;
   };
   const Case large = testing::make_case("large", set, {});
-  const Case small = testing::make_case("small", [&](auto& p) { set(p), p.seq_len_kv = 100; }, {});
+  const Case small = testing::make_case("small",
+                                        [&](auto& p) {
+                                          set(p);
+                                          p.seq_len_kv = 100;
+                                        },
+                                        {});
   EXPECT_EQ(softmax_golden(large.problem, large.tensors, &device)->device(), "Fake");
   EXPECT_EQ(softmax_golden(small.problem, small.tensors, &device)->device(), "");
   EXPECT_EQ(device.opened, 1);

@@ -59,13 +59,15 @@ class Block {
     grid_.x = blocks;
     kernel_ = &kernel;
     now() = this;
-    transaction_barriers_.clear(), boxes_.clear();
+    transaction_barriers_.clear();
+    boxes_.clear();
     for (Barrier& barrier : named_) barrier = {};
     for (size_t t = 0; t < fibers_.size(); ++t) start(t);
     std::vector<size_t> order(warps_.size());
     std::iota(order.begin(), order.end(), size_t{0});
     for (size_t left = fibers_.size(); left > 0;) {
-      ++rounds_, somebody_sleeps_ = false;
+      ++rounds_;
+      somebody_sleeps_ = false;
       std::shuffle(order.begin(), order.end(), dice_);
       bool moved = false;
       for (const size_t warp : order) {
@@ -83,8 +85,10 @@ class Block {
         moved = true;
         finish_box(dice_() % boxes_.size());
       }
-      if (!moved && !somebody_sleeps_)
-        std::fprintf(stderr, "deadlock: threads wait at different barriers\n"), std::abort();
+      if (!moved && !somebody_sleeps_) {
+        std::fprintf(stderr, "deadlock: threads wait at different barriers\n");
+        std::abort();
+      }
     }
   }
 
@@ -123,7 +127,8 @@ class Block {
   void make_barrier(uint32_t at, int arrivals) { transaction_barriers_[at] = {{}, arrivals, 0}; }
   void arrive_at(uint32_t at, int64_t expected_bytes) {
     TransactionBarrier& barrier = barrier_at(at);
-    ++barrier.barrier.arrived, barrier.bytes += expected_bytes;
+    ++barrier.barrier.arrived;
+    barrier.bytes += expected_bytes;
     end_phase(barrier);
   }
   /// Until the phase of this parity is over.
@@ -213,8 +218,10 @@ class Block {
 
   TransactionBarrier& barrier_at(uint32_t at) {
     const auto found = transaction_barriers_.find(at);
-    if (found == transaction_barriers_.end())
-      std::fprintf(stderr, "no barrier was made at %u\n", at), std::abort();
+    if (found == transaction_barriers_.end()) {
+      std::fprintf(stderr, "no barrier was made at %u\n", at);
+      std::abort();
+    }
     return found->second;
   }
   static void end_phase(TransactionBarrier& barrier) {
@@ -256,7 +263,8 @@ class Block {
     fiber.waits_at = nullptr;
     fiber.sleeps_until = 0;
     fiber.exchanges = 0;
-    fiber.groups.assign(1, {}), fiber.products.assign(1, {});
+    fiber.groups.assign(1, {});
+    fiber.products.assign(1, {});
   }
   /// A fiber plays its thread of one block after the other.
   static void enter() {
@@ -484,7 +492,8 @@ inline bool& is_before_sm80() {
   return yes;
 }
 [[noreturn]] inline void refuse(const char* what) {
-  std::fprintf(stderr, "%s\n", what), std::abort();
+  std::fprintf(stderr, "%s\n", what);
+  std::abort();
 }
 }  // namespace on_host
 
@@ -639,7 +648,8 @@ CUDA_ON_HOST_CLONES static inline void add_products(float (&c)[4], const double 
     uint64_t exponent;
     std::memcpy(&exponent, &most, sizeof(exponent));
     exponent >>= 52;  // biased by 1023; products of floats stay far from its ends
-    scale[e] = power_of_two(2 * 1023 + 24 - exponent), unit[e] = power_of_two(exponent - 24);
+    scale[e] = power_of_two(2 * 1023 + 24 - exponent);
+    unit[e] = power_of_two(exponent - 24);
   }
   FourWhole sum = {};  // in units of that bit, below 9 * 2^25
 #pragma GCC unroll 9

@@ -43,8 +43,10 @@ class Operand {
         eight_rows_(field(descriptor, 32)),
         next_column_(field(descriptor, 16)),
         summed_(summed) {
-    if (descriptor >> 61 != 2)
-      std::fprintf(stderr, "a descriptor without the swizzle of 128 bytes\n"), std::abort();
+    if (descriptor >> 61 != 2) {
+      std::fprintf(stderr, "a descriptor without the swizzle of 128 bytes\n");
+      std::abort();
+    }
   }
   /// The 16 bits of element k of row or column `index`.
   uint16_t element(int index, int k) const {
@@ -88,7 +90,8 @@ inline void store_zeros(uint32_t to) {
   cuda::on_host::block().copy_later({cuda::on_host::block().shared() + to, nullptr, 0, 16});
 }
 inline void publish_stores() {
-  cuda::on_host::block().commit(), cuda::on_host::block().wait_for_copies(0);
+  cuda::on_host::block().commit();
+  cuda::on_host::block().wait_for_copies(0);
 }
 template <int kCount>
 void give_registers() {}

@@ -77,7 +77,8 @@ int main(int argc, char** argv) {
   failed = failed || query(impl, "strides");
   for (int role = ATTEST_Q; role <= ATTEST_O; ++role) tensor[role].dtype = ATTEST_BF16;
   failed = failed || query(impl, "dtype");
-  params.params.window_right = 0, problem.problem.features = ATTEST_WITH_CAUSAL;
+  params.params.window_right = 0;
+  problem.problem.features = ATTEST_WITH_CAUSAL;
   failed = failed || query(impl, "causal") || query(impl, "same");
   describe();
   problem.problem.features = 0;

@@ -142,7 +142,8 @@ void print_false_failures(const std::vector<FillVerdict>& verdicts, std::FILE* o
     for (const std::string& row : rows_of(v.implementation))
       for (const char* dtype : {v.dtype.c_str(), "all"}) {
         auto& [largest, rms] = ratios[{row, dtype}];
-        largest.push_back(v.max_ratio), rms.push_back(v.rms_ratio);
+        largest.push_back(v.max_ratio);
+        rms.push_back(v.rms_ratio);
       }
   }
   fmt::print(out, "{} problems, {} judged outputs: **{} false failures**", specs.size(), passes,

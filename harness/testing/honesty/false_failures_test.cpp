@@ -29,7 +29,8 @@ TEST(RandomProblem, HasEveryFeatureAndSize) {
     const Problem problem = random_problem(1, index);
     features |= problem.features;
     if (problem.operation->name() == "softmax_backward") of_gradients |= problem.features;
-    operations.emplace(problem.operation->name()), dtypes.emplace(dtype_name(problem.dtype));
+    operations.emplace(problem.operation->name());
+    dtypes.emplace(dtype_name(problem.dtype));
     EXPECT_LE(problem.operation->flops(problem), 2e9) << print_problem(problem);
     const int64_t keys = problem.tensor[ATTEST_V].dim[2];
     small += keys < 20;

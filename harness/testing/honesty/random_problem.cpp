@@ -406,8 +406,10 @@ class DeformableMaker : Maker {
     p.num_points = d_.any(kPoints);
     p.align_corners = d_.chance(35);
     p.num_levels = int32_t(d_.between(1, d_.chance(90) ? 4 : 8));
-    for (int level = 0; level < p.num_levels; ++level)
-      p.level_height[level] = side(), p.level_width[level] = side();
+    for (int level = 0; level < p.num_levels; ++level) {
+      p.level_height[level] = side();
+      p.level_width[level] = side();
+    }
     bound(problem);
     place(problem);
     finish_problem(problem);

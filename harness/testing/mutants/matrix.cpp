@@ -69,7 +69,9 @@ std::map<std::string, Line> lines_of(const std::vector<MatrixRow>& rows,
       line.equivalent[row.family].insert(row.tokens);
       continue;
     }
-    line.tried.insert(row.tokens), ++line.wrong, line.caught += row.outcome == "caught";
+    line.tried.insert(row.tokens);
+    ++line.wrong;
+    line.caught += row.outcome == "caught";
     for (const std::string& check : checks) {
       const bool saw = std::find(row.checks.begin(), row.checks.end(), check) != row.checks.end();
       if (saw || row.all_checks) (saw ? line.seen : line.missed)[check].insert(row.tokens);
@@ -228,7 +230,10 @@ MatrixRow matrix_row(const Trial& trial, bool all_checks) {
                 .checks = {},
                 .by = {},
                 .all_checks = all_checks};
-  for (const Catch& one : trial.catches) row.checks.push_back(one.check), row.by.push_back(one.by);
+  for (const Catch& one : trial.catches) {
+    row.checks.push_back(one.check);
+    row.by.push_back(one.by);
+  }
   if (trial.outcome == Trial::Outcome::kGotAway) row.worst = trial.worst;
   return row;
 }
@@ -277,8 +282,10 @@ std::map<std::string, CheckWorth> worth_of_checks(const std::vector<MatrixRow>& 
     for (const std::string& check : row.checks) {
       CheckWorth& one = worth[check];
       ++one.caught;
-      if (saw[is_relation(check)] == 1)
-        ++one.alone, one.mutants_alone.insert(short_name(row.mutant));
+      if (saw[is_relation(check)] == 1) {
+        ++one.alone;
+        one.mutants_alone.insert(short_name(row.mutant));
+      }
     }
   }
   return worth;
@@ -322,7 +329,8 @@ void join_rounds(MatrixRow& row) {
     checks.push_back(std::move(fill));
     if (n < row.by.size()) by.push_back(row.by[n]);
   }
-  row.checks = std::move(checks), row.by = std::move(by);
+  row.checks = std::move(checks);
+  row.by = std::move(by);
 }
 
 }  // namespace
@@ -338,8 +346,10 @@ MatrixRows read_rows(const std::string& path) {
       read.seconds += parsed.at(kSeconds).get<double>();
     else if (parsed.contains(kMadeBy))
       maker = parsed.at(kMadeBy);
-    else
-      join_rounds(read.rows.emplace_back(row_of_line(line))), ++read.made_by[maker];
+    else {
+      join_rounds(read.rows.emplace_back(row_of_line(line)));
+      ++read.made_by[maker];
+    }
   }
   return read;
 }
@@ -350,7 +360,8 @@ std::string print_matrix(const MatrixRows& all) {
   std::set<std::string> checks, mutants, caught;
   for (const MatrixRow& row : rows) {
     if (!is_mutant(row)) continue;
-    checks.insert(row.checks.begin(), row.checks.end()), mutants.insert(row.mutant);
+    checks.insert(row.checks.begin(), row.checks.end());
+    mutants.insert(row.mutant);
     if (row.outcome == "caught") caught.insert(row.mutant);
   }
   const std::map<std::string, Line> lines = lines_of(rows, checks);
