@@ -103,7 +103,9 @@ class Orin : public FolderTest {
       EXPECT_EQ(ran.code, 0) << ran.text;
     }
     rewrite_records("ran.jsonl", name, [&](nlohmann::json& record) {
-      record["impl"] = impl, record["verdict"] = verdict, record["code"] = code;
+      record["impl"] = impl;
+      record["verdict"] = verdict;
+      record["code"] = code;
     });
   }
 };

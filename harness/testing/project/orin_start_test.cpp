@@ -42,7 +42,8 @@ TEST_F(Orin, RefusesABundleThatCannotRunHere) {
   EXPECT_EQ(orin(board, "-o six vit").code, 0);
   // The same program for another processor
   std::string elf = FakeBoard::text_of("/proc/self/exe").substr(0, 4096);
-  elf[18] = char(0x7f), elf[19] = 0;
+  elf[18] = char(0x7f);
+  elf[19] = 0;
   script("bundle/bin/attest", elf);
   EXPECT_THAT(refused(board, "vit"), HasSubstr("a bundle has to be built for aarch64"));
   write("no.tar.gz", "no archive");

@@ -159,7 +159,9 @@ TEST_F(Orin, WhatFailsIsNamed) {
   write_results("wrong.jsonl", "flash_cpu", "pass", "");
   std::vector<json> both = lines("wrong.jsonl");
   both.insert(both.begin() + 1, both[1]);
-  both[1]["impl"] = "cudnn_cuda", both[1]["verdict"] = "fail", both[1]["code"] = "fail:nan";
+  both[1]["impl"] = "cudnn_cuda";
+  both[1]["verdict"] = "fail";
+  both[1]["code"] = "fail:nan";
   write_lines("wrong.jsonl", both);
   const Outcome library = orin(board, "-o library conformance");
   EXPECT_EQ(library.code, 0) << library.text;
