@@ -113,6 +113,22 @@ TEST(TimedRuns, EmptyCachesWithTheFlushFileOfTheHarness) {
   EXPECT_EQ(workers, 1);
 }
 
+// An implementation that multiplies one number. Many runs share one reading of the clock, and a
+// change of an input between two runs costs little, so that less than 100 ns a run are attest's.
+TEST(TimedRuns, HaveNextToNothingOfAttestInTheirTimes) {
+  Plugin plugin(
+      ATTEST_BINARY_DIR "/tests/plugins/scale.so",
+      {.executable = find_worker(), .cpus = "", .limits = {.threads = 1, .timeout_s = 60}});
+  RunOptions options;
+  options.limits.budget_s = 0.1;
+  options.relations = RelationChoice::kNone;
+  const Record record = testing::run_named(plugin, "scale_right", "scale rows=1 width=1", options);
+  ASSERT_TRUE(record.time) << record.outcome.reason;
+  EXPECT_LT(record.time->min_ns, 100);
+  EXPECT_GT(record.time->min_ns, 0);
+  EXPECT_GT(record.time->iterations_per_sample, 1000);
+}
+
 TEST(TimedRuns, PassForWhoDoesTheWork) {
   for (const char* spec : {kShort, kLonger}) {
     const Record record = run_cheat("cheat_none", spec);
