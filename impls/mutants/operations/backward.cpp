@@ -291,12 +291,13 @@ class Gradients {
     const attest_softmax_params& p = a_.p;
     const int64_t group = p.num_heads / p.num_kv_heads;
     clear(kv_head);
+    const Rows keys = keys_of(b, kv_head);
     for (int64_t n = 0; n < group; ++n) {
       const int64_t h = is(Bug::kGqaTiled) ? n * p.num_kv_heads + kv_head : kv_head * group + n;
       if (is(Bug::kLastHeadOnly)) clear(kv_head);
       for (int64_t i = 0; i < a_.rows(b); ++i) {
         if (is(Bug::kOverwritten) && i % kTile == 0) clear(kv_head);
-        add_query(b, h, kv_head, i);
+        add_query(b, h, kv_head, i, keys);
       }
       if (is(Bug::kLastBlockOfNextSequence) && packed_keys_ > 0 && b > 0)
         add_last_block(b - 1, h, kv_head);
@@ -493,31 +494,53 @@ class Gradients {
     return is(Bug::kDsCut) ? std::clamp(ds, -kMostDs, kMostDs) : ds;
   }
 
-  float dot_of(int64_t b, int64_t h, int64_t kv_head, int64_t i, int64_t j) const {
-    const attest::Cell query = a_.query(b, i), key = a_.key(b, j);
+  /// Rows as floats: of Q and dO of one query, or of K and V of all keys of a head.
+  struct Rows {
+    std::vector<float> qk, ov;  // [rows, head_dim], [rows, head_dim_v]
+  };
+  Rows query_of(int64_t b, int64_t h, int64_t i) const {
+    const attest::Cell query = a_.query(b, i);
+    Rows rows;
+    for (int64_t d = 0; d < a_.p.head_dim; ++d) rows.qk.push_back(q(query, h, d));
+    for (int64_t d = 0; d < a_.p.head_dim_v; ++d) rows.ov.push_back(d_o(query, h, d));
+    return rows;
+  }
+  Rows keys_of(int64_t b, int64_t kv_head) const {
+    Rows rows;
+    for (int64_t j = 0; j < a_.key_rows(b); ++j) {
+      const attest::Cell key = a_.key(b, j);
+      for (int64_t d = 0; d < a_.p.head_dim; ++d) rows.qk.push_back(k(key, kv_head, d));
+      for (int64_t d = 0; d < a_.p.head_dim_v; ++d) rows.ov.push_back(v(key, kv_head, d));
+    }
+    return rows;
+  }
+  float dot_of(const Rows& query, const Rows& keys, int64_t j) const {
+    const float* const key = keys.qk.data() + j * a_.p.head_dim;
     float dot = 0;
-    for (int64_t d = 0; d < a_.p.head_dim; ++d) dot += q(query, h, d) * k(key, kv_head, d);
+    for (int64_t d = 0; d < a_.p.head_dim; ++d) dot += query.qk[static_cast<size_t>(d)] * key[d];
     return dot;
   }
   /// do.v
-  float gradient_of(int64_t b, int64_t h, int64_t kv_head, int64_t i, int64_t j) const {
-    const attest::Cell query = a_.query(b, i), key = a_.key(b, j);
+  float gradient_of(const Rows& query, const Rows& keys, int64_t b, int64_t h, int64_t kv_head,
+                    int64_t j) const {
+    const float* const value = keys.ov.data() + j * a_.p.head_dim_v;
     // Of what V stores.
     const float most = is(Bug::kValuesCut) ? kMostValue / key_factor(a_.v_descale, b, h, kv_head, j)
                                            : std::numeric_limits<float>::infinity();
     float gradient = 0;
     for (int64_t d = 0; d < a_.p.head_dim_v; ++d)
-      gradient += d_o(query, h, d) * std::clamp(v(key, kv_head, d), -most, most);
+      gradient += query.ov[static_cast<size_t>(d)] * std::clamp(value[d], -most, most);
     return gradient;
   }
 
   /// With top_k: the logits of the keys that count, kHidden for others. Empty without it.
-  std::vector<float> counting_logits(int64_t b, int64_t h, int64_t kv_head, int64_t i) const {
+  std::vector<float> counting_logits(const Rows& query, const Rows& keys, int64_t b, int64_t h,
+                                     int64_t kv_head, int64_t i) const {
     if (a_.p.top_k == 0) return {};
     std::vector<float> logits(static_cast<size_t>(a_.key_rows(b)), kHidden), visible;
     const auto [begin, end] = a_.keys(b, i);
     for (int64_t j = begin; j < end; ++j) {
-      float dot = dot_of(b, h, kv_head, i, j);
+      float dot = dot_of(query, keys, j);
       if (!is(Bug::kTopKByStored))
         dot *= q_factor(b, h, i) * key_factor(a_.k_descale, b, h, kv_head, j);
       logits[static_cast<size_t>(j)] =
@@ -532,32 +555,36 @@ class Gradients {
     return logits;
   }
   /// The sum of p do.v, where p runs over all keys that the query sees.
-  float delta_of_all(int64_t b, int64_t h, int64_t kv_head, int64_t i, float lse) const {
+  float delta_of_all(const Rows& query, const Rows& keys, int64_t b, int64_t h, int64_t kv_head,
+                     int64_t i, float lse) const {
     const auto [begin, end] = a_.keys(b, i);
     float total = 0, sum = 0;
     for (int64_t j = begin; j < end; ++j) {
-      const float logit = logit_of(dot_of(b, h, kv_head, i, j), b, h, i, j);
+      const float logit = logit_of(dot_of(query, keys, j), b, h, i, j);
       if (logit == kHidden) continue;
       const float weight = std::exp(logit - lse);
       total += weight;
-      sum += weight * gradient_of(b, h, kv_head, i, j);
+      sum += weight * gradient_of(query, keys, b, h, kv_head, j);
     }
     return total > 0 ? sum / total : 0;
   }
 
-  void add_query(int64_t b, int64_t h, int64_t kv_head, int64_t i) const {
+  void add_query(int64_t b, int64_t h, int64_t kv_head, int64_t i, const Rows& all) const {
     const attest_softmax_params& p = a_.p;
     auto [begin, end] = a_.keys(b, i);
     if (is(Bug::kLengthIgnored) && end == a_.length_kv(b)) end = a_.key_rows(b);
     const attest::Cell query = a_.query(b, i);
+    const Rows of_query = query_of(b, h, i);
     float of_row = delta(b, h, i);
     const float of_q = q_factor(b, h, i);
     float lse = this->lse(b, h, is(Bug::kLseOfNextRow) ? (i + 1) % a_.rows(b) : i);
     if (is(Bug::kLseCut) && lse != kHidden) lse = std::max(lse, kLowLse);
     if (is(Bug::kSinkDividedOut) && a_.sinks && lse != kHidden)
       lse = std::log(std::exp(lse) - std::exp(a_.sink(h)));
-    if (is(Bug::kTopKDeltaOfAll) && p.top_k > 0) of_row = delta_of_all(b, h, kv_head, i, lse);
-    const std::vector<float> counting = counting_logits(b, h, kv_head, i);
+    if (is(Bug::kTopKDeltaOfAll) && p.top_k > 0) {
+      of_row = delta_of_all(of_query, all, b, h, kv_head, i, lse);
+    }
+    const std::vector<float> counting = counting_logits(of_query, all, b, h, kv_head, i);
     if (a_.d_sinks && lse != kHidden) add_to_sink(b, h, lse, of_row);
     std::vector<float> dq(static_cast<size_t>(p.head_dim), 0.0f);
     const auto is_alone = [](int64_t row, int64_t rows) {
@@ -567,14 +594,15 @@ class Gradients {
                          (is(Bug::kLastQueryOfItsTile) && is_alone(i, p.seq_len_q));
     const int64_t keys = loses_row(b, h, i) ? 0 : a_.key_rows(b);
     for (int64_t j = 0; j < keys; ++j) {
-      const attest::Cell key = a_.key(b, j);
+      const bool in_band = j >= begin && j < end;
+      if (!in_band && !is(Bug::kHiddenLeaks) && !is(Bug::kBandIgnoredInDv)) continue;
       const float of_k = key_factor(a_.k_descale, b, h, kv_head, j),
                   of_v = key_factor(a_.v_descale, b, h, kv_head, j);
-      float dot = dot_of(b, h, kv_head, i, j), gradient = gradient_of(b, h, kv_head, i, j);
+      float dot = dot_of(of_query, all, j);
+      float gradient = gradient_of(of_query, all, b, h, kv_head, j);
       if (is(Bug::kStoredScoresCut)) dot = std::clamp(dot, -kLargestHalf, kLargestHalf);
       dot *= of_q * of_k;
       if (!is(Bug::kVFactorForgottenInDs)) gradient *= of_v;
-      const bool in_band = j >= begin && j < end;
       const bool masked = a_.mask && in_band && !a_.mask(b, h, a_.token(i), a_.token(j));
       if (is(Bug::kBiasGradientOfHidden) && a_.d_bias && masked && lse != kHidden)
         add_to_bias(b, h, i, j, weight_of(p.softmax_scale * dot, lse), gradient, of_row, 1);
@@ -617,13 +645,14 @@ class Gradients {
       const float ds_k = is(Bug::kKFactorForgottenInDq) ? ds : of_k * ds,
                   ds_q = is(Bug::kQFactorForgottenInDk) ? ds : of_q * ds;
       for (int64_t d = 0; d < p.head_dim; ++d) {
-        if (in_dq) dq[static_cast<size_t>(d)] += ds_k * k(key, kv_head, d);
-        if (in_dk) dk_[row * p.head_dim + d] += ds_q * q(query, h, d);
+        const auto at = static_cast<size_t>(d);
+        if (in_dq) dq[at] += ds_k * all.qk[static_cast<size_t>(j * p.head_dim + d)];
+        if (in_dk) dk_[row * p.head_dim + d] += ds_q * of_query.qk[at];
       }
       for (int64_t d = 0; d < p.head_dim_v && !is_tail; ++d) {
         if (is(Bug::kChannelTail) && d >= p.head_dim_v / kTile * kTile) break;
         float& sum = dv_[row * p.head_dim_v + d];
-        sum += weight * d_o(query, h, d);
+        sum += weight * of_query.ov[static_cast<size_t>(d)];
         if (is(Bug::kSumF16)) sum = mutants::rounded(sum, 11);
       }
     }
