@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/problem/spec.hpp"
 #include "core/run/runner.hpp"
 #include "testing/named.hpp"
 
@@ -79,6 +80,27 @@ TEST(Paced, FramesThatNeverRanAreMissed) {
   EXPECT_EQ(alone.missed_by_hz.at("10"), 1) << "of the five that ran";
   EXPECT_EQ(latest.never_ran, 0);
   EXPECT_EQ(latest.frames, 5 + latest.dropped);
+}
+
+// Without a number of frames, runs of a microsecond could tell of more moments than memory holds.
+TEST(Paced, OfAnyNumberOfRunsTheFirstStartAndTheLastEndAreTold) {
+  Plugin plugin(
+      ATTEST_BINARY_DIR "/tests/plugins/cheats.so",
+      {.executable = find_worker(), .cpus = "", .limits = {.threads = 1, .timeout_s = 60}});
+  const Problem problem = parse_problem(kSpec);
+  const SharedTensors inputs(problem, ATTEST_READ);
+  problem.operation->fill(problem, {}, inputs.tensors(), false);
+  SharedTensors outputs(problem, ATTEST_WRITE), differing(problem, ATTEST_WRITE);
+  const PacedResult runs =
+      plugin.pace(testing::named(plugin, "cheat_none"), problem,
+                  {.inputs = inputs, .outputs = outputs, .differing = differing},
+                  {.expected_ns = 1e5, .window_ns = 0.1e9});
+  ASSERT_FALSE(runs.failure) << runs.failure->reason;
+  EXPECT_GT(runs.runs, 1u);
+  ASSERT_THAT(runs.starts_ns, SizeIs(1));
+  ASSERT_THAT(runs.ends_ns, SizeIs(1));
+  EXPECT_GT(runs.ends_ns[0] - runs.starts_ns[0], 0.09e9);
+  EXPECT_EQ(plugin.take_calls_s(), 0) << "the whole request counts as paced, its plan too";
 }
 
 TEST(Paced, NeighboursWorkMeanwhile) {

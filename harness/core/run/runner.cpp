@@ -279,8 +279,10 @@ Outcome CaseRunner::judge_fill(Trial& trial, const std::string& name) {
   FillRecord fill{.fill = name, .seed = hex(prepared.fill().seed), .inputs_hash = prepared.hash()};
   trial.outputs->place(side(name));
   trial.outputs->poison(leftover(trial.fills.size()));
+  // Later runs find what the runs before have left, as they would in any other program.
+  const bool trims = trial.fills.empty();
   const RunResult run =
-      trial.plugin.run(trial.implementation, problem_, prepared.shared(), *trial.outputs);
+      trial.plugin.run(trial.implementation, problem_, prepared.shared(), *trial.outputs, trims);
   if (run.failure)
     fill.judgement.outcome = *run.failure;
   else

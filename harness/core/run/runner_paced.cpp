@@ -53,7 +53,7 @@ class CaseRunner::SameNeighbours {
       }
       if (result.first_ns + result.ends_ns.back() < needed_until_ns && record.remark.empty())
         record.remark = "a process ended its work before the last frame";
-      record.rate += double(result.ends_ns.size()) / (result.ends_ns.back() * 1e-9);
+      record.rate += double(result.runs) / (result.ends_ns.back() * 1e-9);
     }
     workers_.clear();
     return {record};
@@ -163,7 +163,7 @@ struct Idle {
 EnergyRecord energy_record(const Idle& before, const EnergyUse& busy, const Idle& after,
                            const PacedReply& runs) {
   EnergyRecord record{.sensor = busy.sensor, .covers = busy.covers, .refusal = busy.refusal};
-  record.runs = int64_t(runs.ends_ns.size());
+  record.runs = int64_t(runs.runs);
   record.window_ns = runs.ends_ns.back() - runs.starts_ns.front();
   if (!busy.joules() || !before.use.joules() || !after.use.joules()) {
     if (record.refusal.empty()) record.refusal = "it was not read while the machine was idle";

@@ -124,7 +124,7 @@ TEST(TimedRuns, HaveNextToNothingOfAttestInTheirTimes) {
   options.relations = RelationChoice::kNone;
   const Record record = testing::run_named(plugin, "scale_right", "scale rows=1 width=1", options);
   ASSERT_TRUE(record.time) << record.outcome.reason;
-  EXPECT_LT(record.time->min_ns, 100);
+  EXPECT_LT(record.time->median_ns, 100);
   EXPECT_GT(record.time->min_ns, 0);
   EXPECT_GT(record.time->iterations_per_sample, 1000);
 }

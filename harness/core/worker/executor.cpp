@@ -3,9 +3,7 @@
 #include <malloc.h>
 
 #include <algorithm>
-#include <functional>
 #include <optional>
-#include <string_view>
 #include <utility>
 
 #include "core/device/device_kinds.hpp"
@@ -161,17 +159,17 @@ Reply::Result Executor::run_on_device(Call& call, const MappedTensors& inputs,
   });
 }
 
-// malloc keeps what earlier problems have freed; a run that takes it again shows no growth. Later
-// runs of a problem find it as the runs before have left it, as they would in any other program.
-void Executor::give_back_before(const Call& call) {
-  const std::string_view problem(reinterpret_cast<const char*>(&call.wire()), sizeof(WireProblem));
-  const std::hash<std::string_view> hash_of;
-  const std::size_t hash = hash_of(problem) ^ hash_of(call.table.name);
-  if (std::exchange(last_problem_, hash) == hash) return;
+namespace {
+
+// malloc keeps what was freed; a run that takes it again shows no growth. Allocators other than
+// glibc's keep it all the same.
+void trim_memory() {
 #ifdef __GLIBC__
   malloc_trim(0);
 #endif
 }
+
+}  // namespace
 
 Reply::Result Executor::perform(Call& call, const RunRequest& request,
                                 const Descriptors& descriptors) {
@@ -187,7 +185,7 @@ Reply::Result Executor::perform(Call& call, const RunRequest& request,
       arguments.add(tensors->slots[i], tensors->data(i));
   }
 
-  give_back_before(call);
+  if (request.trims) trim_memory();
   const PeakMemory peak;
   Reply::Result result = with_plan(call, [&](void* plan, double create_ns) -> Reply::Result {
     status_.stage = Stage::kRun;

@@ -49,9 +49,6 @@ class Executor {
   Reply::Result measure(Call& call, Audited& audited, const Runs& runs,
                         const MeasurePlan& measure_plan);
 
-  /// Before the first run of another problem or implementation: gives memory that was freed back to
-  /// the system.
-  void give_back_before(const Call& call);
   /// Puts into the reply what a device said of timed runs.
   void note_device(const TimedDevice& device);
   /// Takes a run's tensors out of reach and keeps their addresses from new ones for some time.
@@ -68,7 +65,6 @@ class Executor {
   Reply reply_;                                         // to the request at hand
   std::string modes_changed_at_load_;
   Watch watch_;
-  std::size_t last_problem_ = 0;  // a hash of what ran last: the problem, the implementation
   Mapping retired_[kRetired];
   size_t newly_retired_ = 0;  // since the last clean_up
   LoadedPlugin plugin_;

@@ -48,6 +48,7 @@ void walk(QueryRequest& /*request*/, Visit&& /*visit*/) {}
 template <class Visit>
 void walk(RunRequest& request, Visit&& visit) {
   visit("slots", request.slots);
+  visit("trims", request.trims);
 }
 
 template <class Visit>
@@ -130,6 +131,7 @@ template <class Visit>
 void walk(PacedReply& reply, Visit&& visit) {
   visit("create_ns", reply.create_ns);
   visit("first_ns", reply.first_ns);
+  visit("runs", reply.runs);
   visit("starts_ns", reply.starts_ns);
   visit("ends_ns", reply.ends_ns);
   visit("clock_held_ns", reply.clock_held_ns);

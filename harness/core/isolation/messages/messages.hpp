@@ -62,6 +62,7 @@ struct QueryRequest {};
 /// One judged run. With it come the descriptors of inputs and outputs.
 struct RunRequest {
   RunSlots slots;
+  bool trims = false;  // memory that earlier runs have freed goes back to the system first
 };
 
 /// Timed runs. With it come the descriptors of inputs, outputs, differing, and of the second set,
@@ -139,7 +140,9 @@ struct TimeReply {
 struct PacedReply {
   double create_ns = 0;
   double first_ns = 0;  // arrival of the first frame, by the steady clock of both processes
-  // Of each run, from the first arrival, by the clock that releases frames
+  uint64_t runs = 0;    // beside the audits
+  // Of each run, from the first arrival, by the clock that releases frames. Where any number of
+  // runs was wanted: the start of the first and the end of the last one.
   std::vector<double> starts_ns, ends_ns;
   double clock_held_ns = 0;  // how long that clock stood still, because attest held up a frame
   int64_t audited_runs = 0;

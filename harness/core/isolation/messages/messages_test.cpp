@@ -43,7 +43,7 @@ std::vector<Request> sample_requests() {
   std::vector<Request> requests(
       5, {.sequence = uint64_t(1) << 60, .table = 3, .problems = {problem}, .wanted = {}});
   requests[0].wanted = QueryRequest{};
-  requests[1].wanted = RunRequest{sample_slots(1)};
+  requests[1].wanted = RunRequest{.slots = sample_slots(1), .trims = true};
   requests[2].wanted = TimeRequest{.slots = sample_slots(1),
                                    .differing = sample_slots(2).outputs,
                                    .second = sample_slots(3),
@@ -100,6 +100,7 @@ std::vector<Reply> sample_replies() {
   replies[4].result = ScriptReply{.run_ns = {1, 2}, .refusal = "one plan at a time"};
   replies[5].result = PacedReply{.create_ns = 1,
                                  .first_ns = 2,
+                                 .runs = 9,
                                  .starts_ns = {3, 4},
                                  .ends_ns = {5, 6},
                                  .clock_held_ns = 1.5,

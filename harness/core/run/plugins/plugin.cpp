@@ -258,10 +258,12 @@ std::optional<Outcome> Plugin::exchange(Request request, std::span<const int> de
   return reported_failure(reply, problem);
 }
 
-// Adds what the calls for a request took. Runs that failed have told no time.
+// Adds what the calls for a request took. Runs that failed have told no time; paced ones are
+// counted by who asked for them, as a whole.
 void Plugin::count_calls(const Reply& reply) {
   const uint64_t plan_ns = worker_->status().plan_ns;
   double ns = double(plan_ns - std::exchange(plan_ns_, plan_ns));
+  if (std::holds_alternative<PacedReply>(reply.result)) return;
   if (const auto* run = std::get_if<RunReply>(&reply.result)) ns += run->run_ns;
   if (const auto* script = std::get_if<ScriptReply>(&reply.result))
     for (const double run_ns : script->run_ns) ns += run_ns;
@@ -389,10 +391,10 @@ Plugin::Waiting Plugin::waiting(uint64_t tensor_bytes) const {
 }
 
 RunResult Plugin::run(const Implementation& implementation, const Problem& problem,
-                      const SharedTensors& inputs, const SharedTensors& outputs) {
+                      const SharedTensors& inputs, const SharedTensors& outputs, bool trims) {
   const int descriptors[] = {inputs.descriptor(), outputs.descriptor()};
   return call<RunReply>(implementation, {&problem}, waiting(mapped_bytes({&inputs, &outputs})),
-                        RunRequest{slots_of(inputs, outputs)}, descriptors);
+                        RunRequest{slots_of(inputs, outputs), trims}, descriptors);
 }
 
 ScriptResult Plugin::script(const Implementation& implementation, const Script& script,
@@ -468,7 +470,7 @@ PacedResult Plugin::pace(const Implementation& implementation, const Problem& pr
                       .window_ns = task.window_ns,
                       .frames = task.frames,
                       .seed = task.seed};
-  constexpr double kNoEnd_ns = 1e15;  // eleven days
+  constexpr double kNoEnd_ns = 1e15;  // eleven days: longer than any series of frames
   const double runs_ns =
       task.stopped
           ? kNoEnd_ns

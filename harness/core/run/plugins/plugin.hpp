@@ -96,8 +96,10 @@ class Plugin {
   uint64_t libraries_hash() { return worker_ ? worker_->libraries_hash() : 0; }
 
   QueryResult query(const Implementation& implementation, const Problem& problem);
+  /// `trims`: the worker first gives memory that earlier runs have freed back to the system, so
+  /// that RunReply::peak_bytes does not miss what is taken from it.
   RunResult run(const Implementation& implementation, const Problem& problem,
-                const SharedTensors& inputs, const SharedTensors& outputs);
+                const SharedTensors& inputs, const SharedTensors& outputs, bool trims = false);
   TimeResult time(const Implementation& implementation, const Problem& problem,
                   const AuditedTensors& tensors, const TimingTask& task);
   PacedResult pace(const Implementation& implementation, const Problem& problem,

@@ -77,6 +77,17 @@ void PacedRuns::hold_clock(Clock::time_point due) {
   reply_.clock_held_ns += std::chrono::duration<double, std::nano>(late).count();
 }
 
+// Any number of runs could be more than memory holds.
+void PacedRuns::note_run(Clock::time_point start, Clock::time_point end) {
+  const bool keeps_all = request_.frames > 0;
+  if (keeps_all || reply_.runs == 0) {
+    reply_.starts_ns.push_back(nanoseconds_between(first_, start));
+    reply_.ends_ns.emplace_back();
+  }
+  reply_.ends_ns.back() = nanoseconds_between(first_, end);
+  ++reply_.runs;
+}
+
 void PacedRuns::call() {
   const Arguments& arguments = device_ ? device_->arguments() : tensors_.arguments();
   status_ = table_->run(plan_, arguments.data, arguments.workspace,
@@ -139,8 +150,7 @@ PacedReply PacedRuns::measure(const attest_impl& table, void* plan) {
     const auto start = Clock::now();
     call();
     end = Clock::now();
-    reply_.starts_ns.push_back(nanoseconds_between(first_, start));
-    reply_.ends_ns.push_back(nanoseconds_between(first_, end));
+    note_run(start, end);
     capture(inputs);
   }
   if (tensors_.has_second()) audit(Inputs::kSecond);

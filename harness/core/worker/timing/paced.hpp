@@ -36,6 +36,7 @@ class PacedRuns {
   Clock::time_point arrival(size_t frame) const;
   void cool_before(Clock::time_point arrival);
   void hold_clock(Clock::time_point due);
+  void note_run(Clock::time_point start, Clock::time_point end);
   void call();
   void capture(Inputs inputs);
   void audit(Inputs inputs);
