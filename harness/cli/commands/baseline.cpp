@@ -60,6 +60,11 @@ int run(const BaselineArguments& arguments) {
   fmt::print("{}: {} records of {} launch{} from {}\n", arguments.baseline, updated.records.size(),
              launches, launches == "1" ? "" : "es", facts.at("from"));
   if (facts.contains("kept")) fmt::print("kept: {}\n", facts.at("kept"));
+  if (old)
+    for (const std::string& lost : lost_launches(*old, fresh))
+      fmt::print(
+          "replaced: {}: gates see less of how much launches differ; give as many results files\n",
+          lost);
   return kOk;
 }
 
@@ -90,11 +95,11 @@ Command add_baseline(CLI::App& program) {
   command->footer(
       "Example: attest baseline update base.jsonl results.jsonl\n"
       "Results of several launches of one build are kept apart: gate and compare then know how "
-      "much "
-      "launches differ.\n"
+      "much launches differ. They replace all launches that the baseline had of their cases.\n"
       "The header of the baseline says when it was updated, from which files and commits.\n"
       "Exit codes: 0 written; 1 a result is bad; 4 the file cannot be written; 64 usage, not a "
-      "results file, results of another machine, or a time that is zero or negative.");
+      "results file, results of another machine, two builds of a case, or a time that is zero or "
+      "negative.");
   return [arguments, command] {
     arguments->command = command_line(*command);
     return run(*arguments);

@@ -271,12 +271,61 @@ TEST_F(Baseline, KeepsLaunchesApart) {
   const Outcome again = update("many.jsonl p.jsonl q.jsonl");
   EXPECT_EQ(again.code, 0) << again.text;
   EXPECT_THAT(again.text, AllOf(HasSubstr("many.jsonl: 10 records of 2 launches from p.jsonl"),
-                                HasSubstr("kept: 8 records of 20")));
+                                HasSubstr("kept: 8 records of 20"),
+                                HasSubstr("\nreplaced: 8 launches by 2 in 1 case (smoke/softmax/"),
+                                HasSubstr(" f32 naive): gates see less of how much launches "
+                                          "differ; give as many results files\n")));
   EXPECT_EQ(lines("many.jsonl")[8]["launch"], "2026-01-08T03:04:05Z");
   EXPECT_EQ(gate(after + "--baseline many.jsonl").code, 2) << "each case is of one build";
   // A baseline of several launches may itself be the results of another.
   EXPECT_EQ(update("copy.jsonl many.jsonl").code, 0);
   EXPECT_EQ(lines("copy.jsonl")[8]["launch"], "2026-01-08T03:04:05Z");
+  // As many launches replace some without a word, and so do more.
+  rewrite_records("was0.jsonl", "was0.jsonl",
+                  [](json& line) { line["plugin_hash"] = "2222222222222222"; });
+  for (const char* results : {"copy.jsonl many.jsonl", "copy.jsonl p.jsonl q.jsonl was0.jsonl"}) {
+    const Outcome as_many = update(results);
+    EXPECT_EQ(as_many.code, 0) << as_many.text;
+    EXPECT_THAT(as_many.text, Not(HasSubstr("replaced: 2 ")));
+  }
+  ASSERT_EQ(update("copy.jsonl many.jsonl").code, 0);
+  EXPECT_THAT(update("copy.jsonl was0.jsonl").text,
+              AllOf(HasSubstr("replaced: 2 launches by 1 in 1 case (smoke/softmax/"),
+                    HasSubstr("replaced: 8 launches by 1 in 1 case (smoke/softmax/")));
+}
+
+TEST_F(Baseline, CountsTheCasesWhoseLaunchesAreReplacedByFewer) {
+  rewrite_header("base.jsonl", "later.jsonl",
+                 [](json& header) { header["started"] = "2026-02-01T03:04:05Z"; });
+  ASSERT_EQ(update("two.jsonl base.jsonl later.jsonl").code, 0);
+  EXPECT_THAT(update("two.jsonl base.jsonl").text,
+              HasSubstr("\nreplaced: 2 launches by 1 in 2 cases (smoke/softmax/"));
+}
+
+TEST_F(Baseline, IsOfOneBuildOfEachCase) {
+  // Records of vectors have no hash, as a build may have none: that is no other build.
+  rewrite_records("base.jsonl", "none.jsonl", [](json& line) { line["plugin_hash"] = ""; });
+  rewrite_header("none.jsonl", "none.jsonl",
+                 [](json& header) { header["started"] = "2026-02-01T03:04:05Z"; });
+  change([](json&) {});
+  for (const char* results : {"none.jsonl base.jsonl", "base.jsonl none.jsonl"}) {
+    const Outcome taken = update(std::string("x.jsonl --replace ") + results);
+    EXPECT_EQ(taken.code, 0) << taken.text;
+  }
+  rewrite_header("new.jsonl", "new.jsonl",
+                 [](json& header) { header["started"] = "2026-02-02T03:04:05Z"; });
+  const Outcome between = update("x.jsonl none.jsonl base.jsonl new.jsonl");
+  EXPECT_EQ(between.code, 64) << "one without a hash hides no other build";
+  EXPECT_THAT(between.text, HasSubstr("base.jsonl and new.jsonl have two builds of smoke/softmax"));
+
+  // Two builds in one file, as of a baseline that was joined by hand.
+  std::vector<json> all = lines("base.jsonl");
+  all.insert(all.begin() + 2, all[1]);
+  all[2]["plugin_hash"] = "1111111111111111";
+  write_lines("joined.jsonl", all);
+  const Outcome joined = update("y.jsonl joined.jsonl");
+  EXPECT_EQ(joined.code, 64);
+  EXPECT_THAT(joined.text, HasSubstr("attest: joined.jsonl has two builds of smoke/softmax/"));
 }
 
 TEST_F(Baseline, TakesNoTimeThatIsNone) {

@@ -8,6 +8,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <span>
 
 #include "cli/options/command_line.hpp"
 #include "core/record/case_key.hpp"
@@ -66,18 +67,22 @@ void require_other_launches(const std::vector<Results>& fresh) {
     }
 }
 
-/// Launches of two builds show no noise.
+/// Launches of two builds show no noise. A record without a hash is of whichever build.
 void require_one_build_of_each_case(const std::vector<Results>& fresh) {
   std::map<core::CaseKey, std::pair<std::string, const Results*>> seen;
   for (const Results& file : fresh)
     for (const Record& record : file.records) {
+      if (record.plugin_hash.empty()) continue;
       const auto [at, is_new] =
           seen.emplace(question_of(record), std::pair(record.plugin_hash, &file));
-      if (!is_new && at->second.first != record.plugin_hash)
-        throw core::Error(fmt::format(
-            "{} and {} have two builds of {}; the launches of a baseline are of one build: give "
-            "the results of one",
-            at->second.second->path, file.path, question_of(record).name()));
+      const auto& [hash, first] = at->second;
+      if (is_new || hash == record.plugin_hash) continue;
+      throw core::Error(fmt::format(
+          "{} two builds of {}; the launches of a baseline are of one build: give the results of "
+          "one",
+          first == &file ? file.path + " has"
+                         : fmt::format("{} and {} have", first->path, file.path),
+          question_of(record).name()));
     }
 }
 
@@ -98,6 +103,15 @@ std::string source_of(const Results& file) {
   const std::string commit = reports::fact(file, "build", "commit");
   return fmt::format("{} ({}{})", recorded_path(file.path), file.header.started,
                      commit.empty() ? "" : ", commit " + commit);
+}
+
+/// The launches of each case.
+std::map<core::CaseKey, std::set<std::string>> launches_of(std::span<const Results> files) {
+  std::map<core::CaseKey, std::set<std::string>> launches;
+  for (const Results& file : files)
+    for (const Record& record : file.records)
+      launches[question_of(record)].insert(launch_of(file, record));
+  return launches;
 }
 
 using Facts = std::map<std::string, std::map<std::string, std::string>>;
@@ -138,6 +152,22 @@ std::vector<std::string> bad_records(const std::vector<Results>& results) {
         bad.push_back(fmt::format("{}: {}: {}", file.path, question_of(record).name(),
                                   name(record.outcome.verdict())));
   return bad;
+}
+
+std::vector<std::string> lost_launches(const Results& old, const std::vector<Results>& fresh) {
+  const auto before = launches_of({&old, 1}), now = launches_of(fresh);
+  std::map<std::pair<size_t, size_t>, std::vector<std::string>> cases;  // by both numbers
+  for (const auto& [key, launches] : now)
+    if (const auto at = before.find(key); at != before.end() && at->second.size() > launches.size())
+      cases[{at->second.size(), launches.size()}].push_back(key.name());
+  std::vector<std::string> lost;
+  for (const auto& [numbers, names] : cases) {
+    const size_t more = names.size() - 1;
+    lost.push_back(fmt::format("{} launches by {} in {} case{} ({}{})", numbers.first,
+                               numbers.second, names.size(), more == 0 ? "" : "s", names.front(),
+                               more == 0 ? "" : fmt::format(" and {} more", more)));
+  }
+  return lost;
 }
 
 Results updated_baseline(const std::optional<Results>& old, const std::vector<Results>& fresh,
