@@ -77,17 +77,17 @@ std::vector<Results> launches_in(Results file) {
   std::vector<Record> records = std::move(file.records);
   file.records.clear();
   std::vector<Results> launches;
+  std::map<std::string, size_t> by_start;
   for (Record& record : records) {
     const std::string began = record.launch.value_or(file.header.started);
-    auto at = std::ranges::find(launches, began,
-                                [](const Results& launch) { return launch.header.started; });
-    if (at == launches.end()) {
-      at = launches.insert(at, file);
-      at->header.started = began;
-    }
-    at->records.push_back(std::move(record));
+    const auto [at, is_new] = by_start.emplace(began, launches.size());
+    if (is_new) launches.emplace_back(file).header.started = began;
+    launches[at->second].records.push_back(std::move(record));
   }
   if (launches.empty()) launches.push_back(std::move(file));
+  if (launches.size() > 1)
+    for (Results& launch : launches)
+      launch.closing = core::Closing::of(launch.records, launch.closing.finished);
   return launches;
 }
 

@@ -33,8 +33,8 @@ struct Run {
 };
 using Side = std::vector<Run>;
 
-/// The launches of a results file, each with the header of the file and the moment at which it
-/// began: one, unless the file is a baseline of several.
+/// The launches of a results file, each with the header of the file, the moment at which it began
+/// and a closing line of its own records: one, unless the file is a baseline of several.
 std::vector<core::Results> launches_in(core::Results file);
 /// A sample of the record's time that is no time: zero, negative, not finite. A clock stood still
 /// or went back, or the file was edited.
