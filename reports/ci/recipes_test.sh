@@ -127,6 +127,15 @@ for recipe in github.yml gitlab.yml Jenkinsfile; do
   expect 1 "$recipe: compare a change that breaks the kernel"
 done
 
+# What compare_builds.sh asks for, with and without rounds of the environment.
+printf '#!/bin/sh\necho "$*"\n' >print && chmod +x print
+for rounds in '' 3; do
+  said=$(ATTEST=./print ROUNDS=$rounds "$here/compare_builds.sh" out a.so b.so --impl mine)
+  asked="ab --before a.so --after b.so -o out --overwrite ${rounds:+--rounds 3 }--impl mine"
+  [[ $said == "$asked" ]] ||
+    die "compare_builds.sh with ROUNDS='$rounds': attest $said"
+done
+
 # A baseline of a kernel that passed makes the same script compare.
 export ATTEST=$work/attest-archive/bin/attest
 cp clone/comparison/before.001.jsonl baseline.jsonl
