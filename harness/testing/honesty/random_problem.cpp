@@ -49,6 +49,14 @@ class Draw {
   uint64_t seed_, next_ = 0;
 };
 
+/// False: the number is 1 and stays so.
+template <class Number>
+bool halve(Number& n) {
+  if (n <= 1) return false;
+  n /= 2;
+  return true;
+}
+
 class Maker {
  public:
   Maker(Draw& draw, const ProblemLimits& limits, std::span<const DType> dtypes = kDtypes)
@@ -88,7 +96,6 @@ class Maker {
   template <class Params, class Flops>
   void bound(Params& p, bool self, const Flops& flops) {
     const double most = draw_most();
-    auto halve = [](int64_t& n) { return n > 1 ? (n /= 2, true) : false; };
     while (cost(p, flops) > most) {
       if (p.num_heads > p.num_kv_heads)
         p.num_heads = p.num_kv_heads;
@@ -135,7 +142,6 @@ class Maker {
   template <class Flops>
   void cut_grid(SoftmaxParams& p, const Flops& flops) {
     const double most = draw_most();
-    auto halve = [](int64_t& n) { return n > 1 ? (n /= 2, true) : false; };
     auto one_head_each = [&p] {
       return std::exchange(p.num_heads, p.num_kv_heads) > p.num_kv_heads;
     };
@@ -227,8 +233,11 @@ class SoftmaxMaker : Maker {
       p.softmax_scale = float(d_.spread(0.02, 0.5)) * (d_.chance(10) ? -1.0f : 1.0f);
     if (d_.chance(15)) p.softcap = float(d_.spread(0.5, 50));
     const bool grid = d_.chance(12);
-    const bool self =
-        !grid && (order_ = d_.chance(15), patches_ = d_.chance(12), order_ || patches_);
+    if (!grid) {
+      order_ = d_.chance(15);
+      patches_ = d_.chance(12);
+    }
+    const bool self = !grid && (order_ || patches_);
     if (grid) set_grid(p);
     if (self) p.seq_len_kv = p.seq_len_q = std::max(p.seq_len_q, p.seq_len_kv);
     if (patches_) p.patch_size = std::min<int64_t>(int64_t(d_.spread(2, 2049)), p.seq_len_q + 3);
@@ -432,7 +441,6 @@ class DeformableMaker : Maker {
   void bound(Problem& problem) {
     auto& p = problem.as<DeformableParams>();
     const double most = draw_most();
-    const auto halve = [](auto& n) { return n > 1 ? (n /= 2, true) : false; };
     while (cost(problem) > most) {
       if (halve(p.batch) || halve(p.num_heads)) continue;
       bool smaller = false;

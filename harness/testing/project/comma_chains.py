@@ -3,8 +3,9 @@
 usage: comma_chains.py SOURCE_DIR
 
 Prints FILE:LINE of each in the C, C++ and CUDA sources below harness, impls and reports; then the
-exit code is 1. Commas inside of brackets are not looked at, so the header of a loop may have them.
-Relies on clang-format: a statement that starts like a declaration is one.
+exit code is 1. Inside of brackets that group, such as those of `return (a = 1, b);`, commas beside
+an assignment are found; the header of `for` and arguments may have both. Relies on clang-format: a
+statement that starts like a declaration is one.
 """
 import pathlib
 import re
@@ -26,6 +27,8 @@ DECLARES = set("""alignas asm auto class const constexpr enum explicit extern fr
 OPENS_SCOPE = {"namespace", "struct", "class", "enum", "union", "extern", "template"}
 EXPRESSION_WORDS = {"return", "co_return", "throw", "delete", "new", "else", "sizeof", "not"}
 BEFORE_BODY = {")", "{}", "else", "do", "try", "const", "noexcept", "override", "mutable"}
+# A sign before brackets that do not group, but hold arguments or parameters.
+BEFORE_ARGUMENTS = {")", "]", ">", ">>", ">>>", "{}", "..."}
 BLOCK = ("{}", "sign", 0)
 
 
@@ -99,6 +102,27 @@ def is_chain(statement):
     return "," in words and words[0] != "," and not is_declaration(top)
 
 
+def is_grouped_chain(before, inner):
+    """Whether brackets after the tokens `before` group what has an assignment and a comma."""
+    word, kind, _ = before[-1] if before else ("", "sign", 0)
+    if kind == "name":
+        groups = word in EXPRESSION_WORDS or word in ("if", "constexpr", "while", "switch")
+    else:
+        groups = word not in BEFORE_ARGUMENTS and "operator" not in [w for w, _, _ in before[-2:]]
+    if not groups:
+        return False
+    part = []
+    for token in at_top(inner) + [(";", "sign", 0)]:
+        if token[0] != ";":
+            part.append(token)
+            continue
+        words = {word for word, _, _ in part}
+        if "," in words and words & ASSIGNS and not is_declaration(part):
+            return True
+        part = []
+    return False
+
+
 class Scan:
     """Statements outside of brackets, of one block; a block inside of an expression is a token."""
 
@@ -134,6 +158,9 @@ def chains(text):
             scan.statement.append(token)
         elif word in (")", "]") and scan.brackets:
             opened = scan.brackets.pop()
+            if word == ")" and is_grouped_chain(scan.statement[:opened],
+                                                scan.statement[opened + 1:]):
+                yield scan.statement[opened][2]
             scan.statement.append(token)
             words = [word for word, _, _ in scan.statement[:opened]]
             if not scan.brackets and words in (["if"], ["while"], ["for"], ["switch"],

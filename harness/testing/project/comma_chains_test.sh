@@ -71,6 +71,22 @@ void statements(int a, int b) {
     default: return f(a), g(b);  // CHAIN
   }
   x = {1, 2}, y = {2, 3};  // CHAIN
+  if (a = 1, b) f(a);  // CHAIN
+  else if constexpr (a |= 1, b) f(b);  // CHAIN
+  while ((a = 1, b)) f(a);  // CHAIN
+  do f(a); while (a = 1, b);  // CHAIN
+  switch (const int c = 1; a = 1, b) f(c);  // CHAIN
+  const int d = (a = 1, 2);  // CHAIN
+  f(b, (a += x[1], b));  // CHAIN
+  (a = 1, b);  // CHAIN
+  if (a) return (a = 1, b);  // CHAIN
+  if (auto [p, q] = f(a, b); p < q) f(p, q);
+  if (const int p = f(a, b), q = 1; p < q) f(p, q);
+  while ((a = f(a, b)) < b) f(a, b);
+  return (a = f(a, b));
+  auto sum = [=](int p = 1, int q = 2) { return (p + q); };
+  std::function<int(int p, std::vector<int>)> g(a = 1, b);
+  int declared(int p = 1, std::vector<std::vector<int>> q = {1, 2});
   throw a, b;  // CHAIN
 }
 #pragma omp parallel for reduction(+ : a, b)

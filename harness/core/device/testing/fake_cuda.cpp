@@ -126,7 +126,9 @@ FAKE int cuDeviceGetAttribute(int* value, int attribute, int) {
     return kOk;
   }
   const auto at = values.find(attribute);
-  return at == values.end() ? kInvalid : (*value = at->second, kOk);
+  if (at == values.end()) return kInvalid;
+  *value = at->second;
+  return kOk;
 }
 FAKE int cuDeviceTotalMem_v2(size_t* bytes, int) {
   *bytes = kMemory;
