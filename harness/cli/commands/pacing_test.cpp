@@ -12,6 +12,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr const char* kRepro =
     "repro --impl naive --judge-only --relations none --fill random --threads 1 ";
@@ -39,6 +40,20 @@ TEST_F(Pacing, IsRecordedWithItsReproLine) {
               HasSubstr(" --energy --paced 50Hz --paced-for 200ms --contend compute:1 --contend "
                         "stream:1@0.5"));
   EXPECT_EQ(record["paced"]["contended"]["neighbours"].size(), 2u);
+}
+
+// Frames and windows of energy last as long as they were asked to: they are no cost of the harness.
+TEST_F(Pacing, ClosingLineCountsFramesAndEnergyAlone) {
+  const std::string run =
+      "run 'softmax seq_len_q=61 head_dim=16' --impl naive --judge-only "
+      "--relations none --fill random --threads 1";
+  const testing::Outcome paced = attest(run + " --paced 50Hz --paced-for 200ms");
+  EXPECT_EQ(paced.code, 0) << paced.text;
+  EXPECT_THAT(paced.text,
+              AllOf(HasSubstr(" s in frames and energy, "), Not(HasSubstr(", 0.0 s in frames"))));
+  const testing::Outcome other = attest(run);
+  EXPECT_EQ(other.code, 0) << other.text;
+  EXPECT_THAT(other.text, AllOf(HasSubstr(" in the harness"), Not(HasSubstr("frames and energy"))));
 }
 
 TEST_F(Pacing, WrongWordsAreExplained) {
