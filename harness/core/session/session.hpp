@@ -37,8 +37,8 @@ class Sink {
 /// How a session spent its time, in seconds.
 struct Shares {
   double total_s = 0, implementations_s = 0, judging_s = 0, inputs_s = 0;
-  double pacing_s =
-      0;  // frames by a clock and windows of energy, with the waits that belong to them
+  /// Frames by a clock and windows of energy, with the waits that belong to them.
+  double pacing_s = 0;
 
   void add(const Shares& other);
   /// What the harness itself took: the rest.
