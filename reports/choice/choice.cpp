@@ -23,13 +23,14 @@ void limit_memory(const core::MemoryRecord& memory, double most, Finding& findin
   if (!used || memory.unseen) finding.set(Usable::kUnknown, "memory");
 }
 
-void limit_time(const std::optional<core::TimeRecord>& time, double deadline, Finding& finding) {
+void limit_time(const Record& record, double deadline, Finding& finding) {
+  const std::optional<core::TimeRecord>& time = record.time;
   // A time that is not above zero says nothing: the clock or the file is wrong.
   if (!time || time->median_ns <= 0 || time->median_low_ns <= 0)
     return finding.set(Usable::kUnknown, "time");
   if (time->median_low_ns > deadline) return finding.set(Usable::kNo, "deadline");
   // A time of NaN is compared so that it meets no deadline.
-  if (!(time->median_low_ns <= deadline) || !(worst_of(*time) <= deadline))
+  if (!(time->median_low_ns <= deadline) || !(worst_of(record) <= deadline))
     finding.set(Usable::kUnknown, "deadline");
 }
 
@@ -66,7 +67,7 @@ std::optional<Miss> miss_of(const Record& record, const ChoiceLimits& limits) {
   if (record.time && limits.deadline_ns) {
     const core::TimeRecord& time = *record.time;
     const bool is_slow = time.median_low_ns > *limits.deadline_ns;
-    measure("deadline", is_slow ? time.median_ns : worst_of(time), limits.deadline_ns);
+    measure("deadline", is_slow ? time.median_ns : worst_of(record), limits.deadline_ns);
   }
   return most.limit.empty() ? std::nullopt : std::optional(most);
 }
@@ -234,8 +235,8 @@ template <class Value>
 std::optional<double> largest(const std::vector<const Record*>& points, Value value) {
   double most = 0;
   for (const Record* point : points) {
-    if (!point->time || !std::isfinite(value(*point->time))) return std::nullopt;
-    most = std::max(most, value(*point->time));
+    if (!point->time || !std::isfinite(value(*point))) return std::nullopt;
+    most = std::max(most, value(*point));
   }
   return most;
 }
@@ -247,7 +248,16 @@ double worst_cold_of(const core::TimeRecord& time) {
   for (const double sample : time.cold_samples_ns) worst = larger(worst, sample);
   return worst;
 }
-double worst_of(const core::TimeRecord& time) { return larger(time.max_ns, worst_cold_of(time)); }
+double worst_frame_of(const Record& record) {
+  double worst = 0;
+  if (!record.paced) return worst;
+  for (const double frame : record.paced->alone.processing_time_ns) worst = larger(worst, frame);
+  return worst;
+}
+double worst_of(const Record& record) {
+  const double worst = larger(record.time->max_ns, worst_cold_of(*record.time));
+  return larger(worst, worst_frame_of(record));
+}
 
 Finding judge(const Record& record, const ChoiceLimits& limits) {
   if (is_skipped(record)) return judge_skipped(record, limits);
@@ -260,7 +270,7 @@ Finding judge(const Record& record, const ChoiceLimits& limits) {
   else if (limits.max_error_ratio && !is_compared(record))
     finding.set(Usable::kUnknown, "accuracy");
   if (limits.memory_bytes) limit_memory(record.memory, *limits.memory_bytes, finding);
-  if (limits.deadline_ns) limit_time(record.time, *limits.deadline_ns, finding);
+  if (limits.deadline_ns) limit_time(record, *limits.deadline_ns, finding);
   return finding;
 }
 
@@ -270,7 +280,7 @@ const char* name(Usable usable) {
 }
 
 std::optional<double> Candidate::median_ns() const {
-  return largest(points, [](const core::TimeRecord& time) { return time.median_ns; });
+  return largest(points, [](const Record& record) { return record.time->median_ns; });
 }
 std::optional<double> Candidate::worst_ns() const { return largest(points, worst_of); }
 

@@ -16,7 +16,7 @@ namespace attest::reports {
 
 /// What an implementation has to keep. A limit without a value limits nothing.
 struct ChoiceLimits {
-  std::optional<double> deadline_ns;      // of the slowest time seen, warm or cold
+  std::optional<double> deadline_ns;      // of the slowest time seen (worst_of)
   std::optional<double> memory_bytes;     // measured, beyond the tensors
   std::optional<double> max_error_ratio;  // of the largest error, as a share of its gate
 };
@@ -47,9 +47,11 @@ struct Finding {
 };
 Finding judge(const core::Record& record, const ChoiceLimits& limits);
 
-/// The slowest time that was seen, warm or cold: what a deadline has to hold against. NaN if one of
-/// these times is NaN.
-double worst_of(const core::TimeRecord& time);
+/// The slowest time that was seen, warm, cold or of a frame by a clock, alone: what a deadline has
+/// to hold against. NaN if one of these times is NaN. The record has times.
+double worst_of(const core::Record& record);
+/// The longest that a frame took, alone. 0: no frames were run. NaN if one is NaN.
+double worst_frame_of(const core::Record& record);
 /// The slowest cold time. 0: none was measured. NaN if one is NaN.
 double worst_cold_of(const core::TimeRecord& time);
 

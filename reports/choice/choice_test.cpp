@@ -131,6 +131,12 @@ TEST(Choice, TheSlowestHasToMeetTheDeadline) {
   EXPECT_EQ(
       answer_of({taken([](Record& r) { r.time->cold_samples_ns = {3, 20}; })}, {.deadline_ns = 16}),
       "a undecided deadline");
+  const Record paced = taken([](Record& r) {
+    r.paced.emplace();
+    r.paced->alone.processing_time_ns = {12, 20, 11};
+  });
+  EXPECT_EQ(answer_of({paced}, {.deadline_ns = 16}), "a undecided deadline") << "a frame misses it";
+  EXPECT_EQ(answer_of({paced}, {.deadline_ns = 20}), "a usable");
   const Record untimed = taken([](Record& r) { r.time.reset(); });
   EXPECT_EQ(answer_of({untimed}, {.deadline_ns = 8}), "a undecided time");
   EXPECT_EQ(answer_of({untimed}, {.deadline_ns = 8, .memory_bytes = 99}), "a rejected memory");

@@ -43,22 +43,24 @@ std::string say_memory(const Record& r, const Finding& finding, double limit) {
 std::string say_time(const Record& r, const Finding& finding, double deadline) {
   const core::TimeRecord& time = *r.time;
   const std::string seen =
-      fmt::format("median {}, slowest {}", print_time(time.median_ns), print_time(worst_of(time)));
+      fmt::format("median {}, slowest {}", print_time(time.median_ns), print_time(worst_of(r)));
   if (finding.usable == Usable::kNo)
     return fmt::format("{}: the median is {}", seen,
                        times(time.median_ns, deadline, "deadline", print_time(deadline)));
   return fmt::format(
-      "{}: the median {} the deadline of {}, the slowest of {} samples does not: run it again on a "
-      "quiet machine, or paced",
+      "{}: the median {} the deadline of {}, the slowest of {} samples{} does not: run it again on "
+      "a quiet machine{}",
       seen, time.median_ns <= deadline ? "meets" : "may meet", print_time(deadline),
-      time.samples_ns.size());
+      time.samples_ns.size(),
+      r.paced ? fmt::format(" and {} frames", r.paced->alone.processing_time_ns.size()) : "",
+      r.paced ? "" : ", or paced");
 }
 
 /// What one record says, of a finding that is about it.
 std::string say(const Record& r, const Finding& finding, const ChoiceLimits& limits) {
   if (finding.limit.empty())
     return r.time ? fmt::format("median {}, slowest {}: meets every limit",
-                                print_time(r.time->median_ns), print_time(worst_of(*r.time)))
+                                print_time(r.time->median_ns), print_time(worst_of(r)))
                   : "meets every limit; not timed";
   if (finding.limit == "accuracy" && finding.usable == Usable::kUnknown)
     return "its error was not measured: no outputs were compared with a golden";
@@ -136,7 +138,7 @@ std::string miss_words(const Candidate& candidate, std::optional<int64_t> tokens
   } else {
     const bool is_slow = r.time->median_low_ns > *limits.deadline_ns;
     said = fmt::format("its {} of {} is {} the deadline of {}", is_slow ? "median" : "slowest time",
-                       print_time(is_slow ? r.time->median_ns : worst_of(*r.time)), factor,
+                       print_time(is_slow ? r.time->median_ns : worst_of(r)), factor,
                        print_time(*limits.deadline_ns));
   }
   return at_point(candidate, tokens, said);

@@ -244,7 +244,7 @@ function largest(points, value) {
 
 // The slowest that was seen: what a deadline has to hold against. NaN if one of them is.
 function worstTime(time) {
-  return Math.max(time.max, time.cold);
+  return Math.max(time.max, time.cold, time.frame === undefined ? 0 : time.frame);
 }
 
 // What device and host memory it takes beyond the tensors; null: not measured.

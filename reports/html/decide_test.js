@@ -89,6 +89,8 @@
   expect("the slowest at the deadline", [record()], {deadline_ns: 15}, "a usable", "a");
   expect("the median meets it, the slowest does not", [record()], {deadline_ns: 14},
     "a undecided deadline", null);
+  expect("a frame misses it", [record({time: time({frames: 3, frame: 20})})], {deadline_ns: 16},
+    "a undecided deadline", null);
   expect("a cold run misses it", [record({time: time({cold: 20})})], {deadline_ns: 16},
     "a undecided deadline", null);
   expect("the median misses it", [record()], {deadline_ns: 8}, "a rejected deadline", null);

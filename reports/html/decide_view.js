@@ -44,8 +44,10 @@ function setUpDecide(data, {byId, bytes, cell, code, digits, grouped, listen, ma
       case "deadline": return rejected
         ? `${seen}: the median is ${timesOf(record.time.median, deadline, "deadline", time)}`
         : `${seen}: the median ${record.time.median > deadline ? "may meet" : "meets"} the ` +
-          `deadline of ${time(deadline)}, the slowest of ${record.time.samples} samples does ` +
-          "not: run it again on a quiet machine, or paced";
+          `deadline of ${time(deadline)}, the slowest of ${record.time.samples} samples` +
+          (record.time.frames === undefined ? "" : ` and ${record.time.frames} frames`) +
+          " does not: run it again on a quiet machine" +
+          (record.time.frames === undefined ? ", or paced" : "");
       case "estimate": return `estimated, not measured: a run takes ${time(record.estimated)}, ` +
         `${timesOf(record.estimated, deadline, "deadline", time)}; an estimate may be ` +
         `${estimateFactor} times too long`;

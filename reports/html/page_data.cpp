@@ -104,12 +104,17 @@ json histogram(const std::vector<double>& samples) {
   return {{"from", least}, {"to", greatest}, {"counts", counts}};
 }
 
-json time_json(const core::TimeRecord& time) {
+json time_json(const Record& r) {
+  const core::TimeRecord& time = *r.time;
   json all{{"median", core::number(time.median_ns)},    {"low", core::number(time.median_low_ns)},
            {"high", core::number(time.median_high_ns)}, {"min", core::number(time.min_ns)},
            {"max", core::number(time.max_ns)},          {"cold", core::number(worst_cold_of(time))},
-           {"worst", core::number(worst_of(time))},     {"create", core::number(time.create_ns)},
+           {"worst", core::number(worst_of(r))},        {"create", core::number(time.create_ns)},
            {"samples", time.samples_ns.size()}};
+  if (r.paced) {
+    all["frames"] = r.paced->alone.processing_time_ns.size();
+    all["frame"] = core::number(worst_frame_of(r));
+  }
   const auto is_finite = [](double sample) { return std::isfinite(sample); };
   if (time.samples_ns.empty() || !std::ranges::all_of(time.samples_ns, is_finite)) return all;
   constexpr size_t kFew = 8;  // from here on a distribution has a form
@@ -163,7 +168,7 @@ json record_json(const Record& r, size_t run) {
            {"min_bytes", r.min_bytes},
            {"repro", r.repro}};
   if (const int64_t tokens = tokens_of(r.spec)) one["tokens"] = tokens;
-  if (r.time) one["time"] = time_json(*r.time);
+  if (r.time) one["time"] = time_json(r);
   if (const std::vector<std::string> noise = noise_of(r); !noise.empty()) one["noise"] = noise;
   if (r.softmax_distance) one["softmax_distance"] = *r.softmax_distance;
   if (r.roofline) {
