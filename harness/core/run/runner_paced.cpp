@@ -183,9 +183,13 @@ EnergyRecord energy_record(const Idle& before, const EnergyUse& busy, const Idle
 
 }  // namespace
 
-// Idle, runs that follow one another, idle: all by each sensor of the machine.
+// Idle, runs that follow one another, idle: all by each sensor of the machine. Without a sensor
+// there is nothing to wait for.
 Outcome CaseRunner::measure_energy(Trial& trial) {
-  EnergyMeter meter(find_energy_sensors());
+  std::vector<EnergyRecord>& records = trial.record.energy.emplace();
+  std::vector<EnergySensor> sensors = find_energy_sensors();
+  if (sensors.empty()) return {};
+  EnergyMeter meter(std::move(sensors));
   const auto idle = [this] {
     const Stopwatch watch(pacing_s_);
     std::this_thread::sleep_for(kIdle);
@@ -209,7 +213,6 @@ Outcome CaseRunner::measure_energy(Trial& trial) {
                                idle_after = meter.between(after, end);
   // A sleep takes longer than it was asked to.
   const std::chrono::duration<double> before_s = idle_end - before, after_s = end - after;
-  std::vector<EnergyRecord>& records = trial.record.energy.emplace();
   for (size_t i = 0; i < busy.size(); ++i)
     records.push_back(energy_record({idle_before[i], before_s.count()}, busy[i],
                                     {idle_after[i], after_s.count()}, runs));
