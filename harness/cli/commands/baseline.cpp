@@ -40,6 +40,17 @@ std::vector<core::Results> read_files(const std::vector<std::string>& paths) {
   return all;
 }
 
+/// How many of the times were taken while something happened to the machine, of how many.
+std::pair<int64_t, int64_t> doubtful_times(const std::vector<core::Results>& fresh) {
+  int64_t doubtful = 0, all = 0;
+  for (const core::Results& results : fresh)
+    for (const core::Record& record : results.records) {
+      all += record.time.has_value();
+      doubtful += record.time && record.noisy;
+    }
+  return {doubtful, all};
+}
+
 int run(const BaselineArguments& arguments) {
   const std::optional<core::Results> old = old_baseline(arguments);
   const std::vector<core::Results> fresh = read_files(arguments.results);
@@ -65,6 +76,11 @@ int run(const BaselineArguments& arguments) {
       fmt::print(
           "replaced: {}: gates see less of how much launches differ; give as many results files\n",
           lost);
+  if (const auto [doubtful, all] = doubtful_times(fresh); doubtful > 0)
+    fmt::print(
+        "doubtful: {} of {} times, because something happened to the machine meanwhile: gates may "
+        "leave them undecided; run those cases again\n",
+        doubtful, all);
   return kOk;
 }
 

@@ -294,6 +294,17 @@ TEST_F(Baseline, KeepsLaunchesApart) {
                     HasSubstr("replaced: 8 launches by 1 in 1 case (smoke/softmax/")));
 }
 
+TEST_F(Baseline, SaysHowManyTimesAreDoubtful) {
+  rewrite_records("base.jsonl", "quiet.jsonl", [](json& line) { line.erase("noisy"); });
+  EXPECT_THAT(update("of_quiet.jsonl quiet.jsonl").text, Not(HasSubstr("doubtful")));
+  rewrite_records("quiet.jsonl", "busy.jsonl", [is_first = true](json& line) mutable {
+    if (std::exchange(is_first, false)) line["noisy"] = {"load"};
+  });
+  const Outcome outcome = update("of_busy.jsonl busy.jsonl");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("\ndoubtful: 1 of 2 times, because something happened"));
+}
+
 TEST_F(Baseline, CountsTheCasesWhoseLaunchesAreReplacedByFewer) {
   rewrite_header("base.jsonl", "later.jsonl",
                  [](json& header) { header["started"] = "2026-02-01T03:04:05Z"; });
