@@ -107,6 +107,8 @@ TEST(Mistake, OfSoftmaxFollowTheProblem) {
   EXPECT_TRUE(causal.contains(
       "the diagonal were one key further to the right, so that a row sees one key too many"));
   EXPECT_TRUE(causal.contains("query head h read key head h % num_kv_heads"));
+  EXPECT_TRUE(causal.contains("query head h read V of key head h % num_kv_heads"));
+  EXPECT_TRUE(causal.contains("every query head read K of key head 0"));
   EXPECT_TRUE(causal.contains("bias were left out"));
 }
 

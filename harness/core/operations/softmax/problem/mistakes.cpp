@@ -173,21 +173,33 @@ class Mistakes {
             });
   }
 
-  void read_heads(std::string words, const std::vector<int64_t>& head_of) {
+  // Query head h reads head k[h] of K and head v[h] of V.
+  void read_heads(std::string words, const std::vector<int64_t>& k, const std::vector<int64_t>& v) {
     add(std::move(words), [&](Mistake& mistake) {
       mistake.problem.as<Params>().num_kv_heads = p_.num_heads;
-      for (const int32_t role : {ATTEST_K, ATTEST_V}) mistake.gather(role, kHeadAxis, head_of);
-      for (const int32_t role : {ATTEST_K_DESCALE, ATTEST_V_DESCALE})
+      mistake.gather(ATTEST_K, kHeadAxis, k);
+      mistake.gather(ATTEST_V, kHeadAxis, v);
+      for (const auto& [role, heads] : {std::pair(ATTEST_K_DESCALE, &k), {ATTEST_V_DESCALE, &v}})
         if (problem_.has(role) && problem_.tensor[size_t(role)].dim[kHeadAxis] > 1)
-          mistake.gather(role, kHeadAxis, head_of);
+          mistake.gather(role, kHeadAxis, *heads);
     });
+  }
+  // Of K, of V, or of both.
+  void read_heads(const std::string& reader, const std::string& head,
+                  const std::vector<int64_t>& wrong) {
+    std::vector<int64_t> right;
+    for (int64_t h = 0; h < p_.num_heads; ++h)
+      right.push_back(h / (p_.num_heads / p_.num_kv_heads));
+    read_heads(reader + " read key head " + head, wrong, wrong);
+    read_heads(reader + " read V of key head " + head, right, wrong);
+    read_heads(reader + " read K of key head " + head, wrong, right);
   }
   void add_heads() {
     std::vector<int64_t> modulo, first(size_t(p_.num_heads), 0);
     for (int64_t h = 0; h < p_.num_heads; ++h) modulo.push_back(h % p_.num_kv_heads);
     if (p_.num_kv_heads > 1 && p_.num_kv_heads < p_.num_heads)
-      read_heads("query head h read key head h % num_kv_heads", modulo);
-    if (p_.num_kv_heads > 1) read_heads("every query head read key head 0", first);
+      read_heads("query head h", "h % num_kv_heads", modulo);
+    if (p_.num_kv_heads > 1) read_heads("every query head", "0", first);
   }
 
   // The tile sizes that leave `last` keys for a short last tile.
