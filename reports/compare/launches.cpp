@@ -73,13 +73,17 @@ core::Launch Run::launch(const Key& key, const std::string& relative_to) const {
   return other.median > 0 ? own.relative_to(other) : core::Launch();
 }
 
+const std::string& launch_of(const Results& file, const Record& record) {
+  return record.launch ? *record.launch : file.header.started;
+}
+
 std::vector<Results> launches_in(Results file) {
   std::vector<Record> records = std::move(file.records);
   file.records.clear();
   std::vector<Results> launches;
   std::map<std::string, size_t> by_start;
   for (Record& record : records) {
-    const std::string began = record.launch.value_or(file.header.started);
+    const std::string began = launch_of(file, record);
     const auto [at, is_new] = by_start.emplace(began, launches.size());
     if (is_new) launches.emplace_back(file).header.started = began;
     launches[at->second].records.push_back(std::move(record));

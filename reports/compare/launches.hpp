@@ -33,8 +33,11 @@ struct Run {
 };
 using Side = std::vector<Run>;
 
-/// The launches of a results file, each with the header of the file, the moment at which it began
-/// and a closing line of its own records: one, unless the file is a baseline of several.
+/// The moment at which the launch began that made a record of `file`. It tells launches apart.
+const std::string& launch_of(const core::Results& file, const core::Record& record);
+/// Splits a results file into its launches. A baseline may have several; other files have one. Each
+/// launch gets the file's header, with the moment at which that launch began. If there are several,
+/// each gets a closing line about its own records.
 std::vector<core::Results> launches_in(core::Results file);
 /// A sample of the record's time that is no time: zero, negative, not finite. A clock stood still
 /// or went back, or the file was edited.

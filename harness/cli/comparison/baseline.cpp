@@ -21,6 +21,7 @@ namespace {
 
 using core::Record;
 using core::Results;
+using reports::launch_of;
 
 /// What times have to share to be compared: kind of build, and the machines by device.
 struct Origin {
@@ -45,11 +46,6 @@ void require_same_origin(const Results& a, const Results& b, const char* remedy)
         at != first.machines.end() && at->second != machines)
       refuse("machine", fmt::format("{}", fmt::join(at->second, " and ")),
              fmt::format("{}", fmt::join(machines, " and ")));
-}
-
-/// When the launch began that made the record.
-const std::string& launch_of(const Results& file, const Record& record) {
-  return record.launch ? *record.launch : file.header.started;
 }
 
 /// A copy of a file is no further launch.

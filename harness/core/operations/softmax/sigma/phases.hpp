@@ -10,12 +10,13 @@ namespace attest::core {
 
 /// A sum that was rounded is a multiple of its ulp. So the error of the next addition depends on
 /// the addend modulo the ulp alone: it is a sawtooth of p / ulp, whose mean over the addends does
-/// not average out. Harmonic k of the sawtooth has the amplitude 1 / k, so the square of that mean
-/// is to that of equal addends as 6 / pi^2 times the sum of abs(mean of exp(2 pi i k p / ulp))^2 /
-/// k^2 over all k, for unknown shifts of all addends. Phases takes the sum over the first four
-/// harmonics without the factor, and at most 1. That is an upper bound: it is 1 for equal addends,
-/// and up to 1.6 times too large for others. The ulp doubles while the sum grows. The harmonics of
-/// the ulp before are the even ones of the last.
+/// not average out. Let m_k be the mean of exp(2 pi i k p / ulp) over the addends. Harmonic k of
+/// the sawtooth has the amplitude 1 / k. If the shift that all addends share is unknown, the square
+/// of that mean is therefore (6 / pi^2) * sum over k of abs(m_k)^2 / k^2 of what it is for equal
+/// addends. Phases leaves out the factor 6 / pi^2, adds up the first four harmonics, and cuts the
+/// sum at 1. The result is an upper bound: it is exact for equal addends, and up to 1.6 times too
+/// large for others. The ulp doubles while the sum grows. The harmonics of the ulp before are the
+/// even ones of the last.
 class Phases {
  public:
   /// Adds `count` addends of `turns` ulps each.
