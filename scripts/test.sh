@@ -64,5 +64,7 @@ status=0
 asan=external_symbolizer_path=$(type -P addr2line):max_uar_stack_size_log=16
 export ASAN_OPTIONS=$asan${ASAN_OPTIONS:+:$ASAN_OPTIONS}
 ctest --test-dir build --output-on-failure --parallel 2 "${chosen[@]}" "$@" || status=$?
+# What a test took of all sources (harness/testing/project/slice.sh).
+sed -n '/^[a-z_]*: slice/p' build/Testing/Temporary/LastTest.log
 echo "set-up $((set_up - started)) s, build $((built - set_up)) s, tests $((SECONDS - built)) s"
 exit $status
