@@ -312,12 +312,17 @@ enum {
   ATTEST_SOFTMAX_PROBABILITY,  // in what exp(logit - max) is kept; rel_error is that of exp
   ATTEST_SOFTMAX_ACCUMULATOR   // in what sums over keys are kept
 };
-// The stages of ATTEST_SOFTMAX_BACKWARD. Q, K, V and DO are multiplied as they are stored.
+// The stages of ATTEST_SOFTMAX_BACKWARD.
 enum {
-  ATTEST_SOFTMAX_BACKWARD_SCORE,        // in what scores and do.v are kept, and delta
+  ATTEST_SOFTMAX_BACKWARD_SCORE,        // in what scores and do.v are kept
   ATTEST_SOFTMAX_BACKWARD_PROBABILITY,  // in what p is kept; rel_error is that of exp
   ATTEST_SOFTMAX_BACKWARD_PRODUCT,      // what p and ds are rounded to before they are multiplied
-  ATTEST_SOFTMAX_BACKWARD_ACCUMULATOR   // in what sums over keys and over queries are kept
+  ATTEST_SOFTMAX_BACKWARD_ACCUMULATOR,  // in what sums over keys and over queries are kept
+  ATTEST_SOFTMAX_BACKWARD_QK,           // what Q and K are rounded to before q.k is computed
+  // What Q, K, V and DO are rounded to before do.v, p do, ds k and ds q are computed.
+  ATTEST_SOFTMAX_BACKWARD_OPERAND,
+  // What DO, O and their products are rounded to, and in what delta is kept.
+  ATTEST_SOFTMAX_BACKWARD_DELTA
 };
 // How softmax attention may compute besides: bits of attest_support.arithmetic.
 // p is divided by its sum, or is exp(x - lse), before it is rounded to its stage's dtype.

@@ -25,7 +25,7 @@ constexpr uint64_t kBackwardFeatures =
 /// What a kernel rounds to, by the stages of the gradients; and what it would declare.
 struct GradientArithmetic {
   int32_t score = ATTEST_F32, probability = ATTEST_F32, product = ATTEST_F32,
-          accumulator = ATTEST_F32;
+          accumulator = ATTEST_F32, qk = ATTEST_F32, operand = ATTEST_F32, delta = ATTEST_F32;
   uint32_t ways = 0;
   float exp_error = 0;
 };
@@ -41,6 +41,8 @@ struct GradientMethod {
   Forward forward = Forward::kGiven;
   int64_t tile = 0;       // keys, and queries, that are summed apart; 0: one sum
   bool reversed = false;  // the last key and the last query come first
+  // Q times the scale is rounded to the operands, not Q.
+  bool folds_scale = false;
 };
 
 /// The method of a kernel that computes in `arithmetic` and declares it.
@@ -68,6 +70,9 @@ class BackwardKernel {
     support.stage[ATTEST_SOFTMAX_BACKWARD_PROBABILITY] = {declares.probability, declares.exp_error};
     support.stage[ATTEST_SOFTMAX_BACKWARD_PRODUCT].dtype = declares.product;
     support.stage[ATTEST_SOFTMAX_BACKWARD_ACCUMULATOR].dtype = declares.accumulator;
+    support.stage[ATTEST_SOFTMAX_BACKWARD_QK].dtype = declares.qk;
+    support.stage[ATTEST_SOFTMAX_BACKWARD_OPERAND].dtype = declares.operand;
+    support.stage[ATTEST_SOFTMAX_BACKWARD_DELTA].dtype = declares.delta;
     support.arithmetic = declares.ways;
     const int64_t longest = std::max(p.seq_len_kv, p.seq_len_q * (p.num_heads / p.num_kv_heads));
     const auto chain = [&](int64_t tile) { return tile + (longest + tile - 1) / tile; };
@@ -116,6 +121,9 @@ class BackwardKernel {
       Arena arena(memory);
       k = arena.take(p.seq_len_kv * p.head_dim);
       v = arena.take(p.seq_len_kv * p.head_dim_v);
+      k_of_score = arena.take(p.seq_len_kv * p.head_dim);
+      k_operand = arena.take(p.seq_len_kv * p.head_dim);
+      v_operand = arena.take(p.seq_len_kv * p.head_dim_v);
       dk = arena.take(p.seq_len_kv * p.head_dim);
       dv = arena.take(p.seq_len_kv * p.head_dim_v);
       dk_tile = arena.take(p.seq_len_kv * p.head_dim);
@@ -124,6 +132,9 @@ class BackwardKernel {
       of_v = arena.take(p.seq_len_kv);
       q = arena.take(p.head_dim);
       d_o = arena.take(p.head_dim_v);
+      q_of_score = arena.take(p.head_dim);
+      q_operand = arena.take(p.head_dim);
+      d_o_operand = arena.take(p.head_dim_v);
       dq = arena.take(p.head_dim);
       dq_tile = arena.take(p.head_dim);
       d_bias = arena.take(dense_dbias::elements(problem.tensor[ATTEST_DBIAS]));
@@ -132,13 +143,15 @@ class BackwardKernel {
       d_sinks = d_rel_bias + offsets;
       bytes = arena.bytes();
     }
-    float *k, *v;              // [seq_len_kv, head_dim], [seq_len_kv, head_dim_v]
+    float *k, *v;                               // [seq_len_kv, head_dim], [seq_len_kv, head_dim_v]
+    float *k_of_score, *k_operand, *v_operand;  // the same, rounded
     float *dk, *dv;            // the same: sums over the tiles of queries before this one
     float *dk_tile, *dv_tile;  // the same: of this one
     float *of_k, *of_v;        // [seq_len_kv]: factors that k and v do not have yet
     float *q, *d_o;            // [head_dim], [head_dim_v]: of one query
-    float *dq, *dq_tile;       // [head_dim]
-    float *d_bias, *d_rel_bias, *d_sinks;  // dense: sums over the pairs before this one
+    float *q_of_score, *q_operand, *d_o_operand;  // the same, rounded
+    float *dq, *dq_tile;                          // [head_dim]
+    float *d_bias, *d_rel_bias, *d_sinks;         // dense: sums over the pairs before this one
     size_t bytes;
   };
 
@@ -152,6 +165,16 @@ class BackwardKernel {
     keep(&x, 1, dtype);
     return x;
   }
+
+  /// Writes x as an operand. Q may be scaled before it is rounded.
+  void round_to(float* to, const float* x, int64_t count, int32_t dtype, float scale = 1) const {
+    for (int64_t n = 0; n < count; ++n) to[n] = scale * x[n];
+    if (dtype != ATTEST_F32) keep(to, count, dtype);
+  }
+  bool folds_scale(int32_t dtype) const { return m_.folds_scale && dtype != ATTEST_F32; }
+  /// The factor of Q before it is rounded to dtype, and that of its products.
+  float scale_before(int32_t dtype) const { return folds_scale(dtype) ? a_.p.softmax_scale : 1; }
+  float scale_after(int32_t dtype) const { return folds_scale(dtype) ? 1 : a_.p.softmax_scale; }
 
   static float dot(const float* x, const float* y, int64_t width) {
     float sum = 0;
@@ -188,6 +211,10 @@ class BackwardKernel {
       for (int64_t d = 0; d < p.head_dim_v; ++d)
         x_.v[j * p.head_dim_v + d] = of_v * a_.v(batch, kv_head, row, d);
     }
+    const GradientArithmetic& c = m_.computes;
+    round_to(x_.k_of_score, x_.k, a_.key_rows(b) * p.head_dim, c.qk);
+    round_to(x_.k_operand, x_.k, a_.key_rows(b) * p.head_dim, c.operand);
+    round_to(x_.v_operand, x_.v, a_.key_rows(b) * p.head_dim_v, c.operand);
     for (float* const sum : {x_.dk, x_.dk_tile}) std::fill_n(sum, dk, 0.0f);
     for (float* const sum : {x_.dv, x_.dv_tile}) std::fill_n(sum, dv, 0.0f);
     const int64_t queries = p.num_heads / p.num_kv_heads * a_.rows(b),
@@ -205,7 +232,7 @@ class BackwardKernel {
     for (int64_t j = 0; j < a_.key_rows(b); ++j) {
       const auto [batch, row] = a_.key(b, j);
       for (int64_t d = 0; d < p.head_dim; ++d)
-        a_.d_k(batch, kv_head, row, d) = p.softmax_scale * x_.dk[j * p.head_dim + d];
+        a_.d_k(batch, kv_head, row, d) = scale_after(c.operand) * x_.dk[j * p.head_dim + d];
       for (int64_t d = 0; d < p.head_dim_v; ++d)
         a_.d_v(batch, kv_head, row, d) = x_.dv[j * p.head_dim_v + d];
     }
@@ -221,7 +248,7 @@ class BackwardKernel {
     const float term = a_.pair_term(b, h, i, j), cap = a_.p.softcap;
     if (term == kHidden) return {kHidden, 0};
     const int32_t dtype = m_.computes.score;
-    const float score = kept(a_.p.softmax_scale * kept(dot, dtype), dtype);
+    const float score = kept(scale_after(m_.computes.qk) * kept(dot, dtype), dtype);
     if (cap <= 0) return {kept(score + term, dtype), 1};
     float tanh = std::tanh(score / cap);
     const float capped = kept(cap * tanh, dtype);
@@ -250,12 +277,15 @@ class BackwardKernel {
   };
   Known known(int64_t b, int64_t h, int64_t i, attest::Keys keys) const {
     const attest_softmax_params& p = a_.p;
-    const int32_t dtype = m_.computes.score;
+    const int32_t dtype = m_.computes.delta;
     const auto [batch, row] = a_.query(b, i);
     if (m_.forward == Forward::kGiven || p.top_k > 0) {
       float delta = 0;
-      for (int64_t d = 0; d < p.head_dim_v; ++d)
-        delta += x_.d_o[d] * static_cast<float>(a_.o(batch, h, row, d));
+      for (int64_t d = 0; d < p.head_dim_v; ++d) {
+        const auto o = static_cast<float>(a_.o(batch, h, row, d));
+        delta += dtype == ATTEST_F32 ? x_.d_o[d] * o
+                                     : kept(kept(x_.d_o[d], dtype) * kept(o, dtype), dtype);
+      }
       return {a_.lse(batch, h, row), kept(delta, dtype)};
     }
     const double given = a_.lse(batch, h, row);  // near enough to scale the sums
@@ -290,6 +320,10 @@ class BackwardKernel {
     if (factors_come_late()) std::swap(of_q, of_q_);
     for (int64_t d = 0; d < p.head_dim; ++d) x_.q[d] = of_q * a_.q(batch, h, row, d);
     for (int64_t d = 0; d < p.head_dim_v; ++d) x_.d_o[d] = a_.d_o(batch, h, row, d);
+    const GradientArithmetic& c = m_.computes;
+    round_to(x_.q_of_score, x_.q, p.head_dim, c.qk, scale_before(c.qk));
+    round_to(x_.q_operand, x_.q, p.head_dim, c.operand, scale_before(c.operand));
+    round_to(x_.d_o_operand, x_.d_o, p.head_dim_v, c.operand);
     for (float* const sum : {x_.dq, x_.dq_tile}) std::fill_n(sum, p.head_dim, 0.0f);
     const Known known = this->known(b, h, i, keys);
     const top_k::Edge edge = edge_of(b, h, i, keys);
@@ -323,7 +357,7 @@ class BackwardKernel {
   /// The logit of a pair, whose query must be in x_.q. This function is not inlined, so that every
   /// call rounds in the same way: the edge of top_k is compared with these logits.
   [[gnu::noinline]] Logit logit_of(int64_t b, int64_t h, int64_t i, int64_t j) const {
-    const float product = dot(x_.q, x_.k + j * a_.p.head_dim, a_.p.head_dim);
+    const float product = dot(x_.q_of_score, x_.k_of_score + j * a_.p.head_dim, a_.p.head_dim);
     return logit(of_q_ * x_.of_k[j] * product, b, h, i, j);
   }
   /// With top_k: which keys count, by their positions.
@@ -339,11 +373,12 @@ class BackwardKernel {
                 const top_k::Edge& edge) {
     const attest_softmax_params& p = a_.p;
     const GradientArithmetic& c = m_.computes;
-    const float *const k = x_.k + j * p.head_dim, *const v = x_.v + j * p.head_dim_v;
+    const float *const k = x_.k_operand + j * p.head_dim, *const v =
+                                                              x_.v_operand + j * p.head_dim_v;
     const Logit logit = logit_of(b, h, i, j);
     if (logit.value == kHidden || !edge.counts(logit.value, j)) return;
     float weight = weight_of(logit.value, known);
-    const float gradient = kept(x_.of_v[j] * dot(x_.d_o, v, p.head_dim_v), c.score),
+    const float gradient = kept(x_.of_v[j] * dot(x_.d_o_operand, v, p.head_dim_v), c.score),
                 d_logit = weight * (gradient - known.delta),
                 ds = kept(d_logit * logit.slope, c.product);
     keep(&weight, 1, c.product);
@@ -358,8 +393,8 @@ class BackwardKernel {
       sum = kept(sum + kept(d_logit, c.product), c.accumulator);
     }
     add(x_.of_k[j] * ds, k, p.head_dim, x_.dq_tile);
-    add(of_q_ * ds, x_.q, p.head_dim, x_.dk_tile + j * p.head_dim);
-    add(weight, x_.d_o, p.head_dim_v, x_.dv_tile + j * p.head_dim_v);
+    add(of_q_ * ds, x_.q_operand, p.head_dim, x_.dk_tile + j * p.head_dim);
+    add(weight, x_.d_o_operand, p.head_dim_v, x_.dv_tile + j * p.head_dim_v);
   }
 
   const attest::Softmax<attest::Any> a_;

@@ -146,6 +146,23 @@ constexpr GradientMethod kPairsFlushing = honest_gradients(
     {.product = ATTEST_F16, .ways = ATTEST_FLUSHES_SUBNORMALS}, Forward::kGiven, 0, true);
 constexpr GradientMethod kPairsExp =
     honest_gradients("honest_backward_exp", "an exp that errs by 2^-13", {.exp_error = 0x1p-13f});
+// Q, K, V, dO, O and all that is multiplied with them.
+constexpr GradientArithmetic cast_to(int32_t dtype) {
+  return {.product = dtype, .qk = dtype, .operand = dtype, .delta = dtype};
+}
+constexpr GradientMethod folded(GradientMethod method) {
+  method.folds_scale = true;
+  return method;
+}
+constexpr GradientMethod kCastBrain =
+    honest_gradients("honest_backward_cast_bf16", "all inputs rounded to bf16, tiles of 32",
+                     cast_to(ATTEST_BF16), Forward::kGiven, 32);
+constexpr GradientMethod kCastHalf = folded(
+    honest_gradients("honest_backward_cast_f16",
+                     "scaled queries and all other inputs rounded to f16", cast_to(ATTEST_F16)));
+constexpr GradientMethod kCastTf32 = folded(honest_gradients(
+    "honest_backward_cast_tf32", "inputs rounded to tf32, the last pair first, O and LSE known",
+    {.product = ATTEST_TF32, .qk = ATTEST_TF32, .operand = ATTEST_TF32}, Forward::kAgain, 0, true));
 
 }  // namespace
 
@@ -168,4 +185,5 @@ ATTEST_PLUGIN(attest::table<Softmax<kNaive>>(), attest::table<Softmax<kTiled>>()
               attest::table<Backward<kPairsHalf>>(), attest::table<Backward<kPairsBrain>>(),
               attest::table<Backward<kUnfusedHalf>>(), attest::table<Backward<kUnfusedBrain>>(),
               attest::table<Backward<kPairSumsHalf>>(), attest::table<Backward<kPairsFlushing>>(),
-              attest::table<Backward<kPairsExp>>())
+              attest::table<Backward<kPairsExp>>(), attest::table<Backward<kCastBrain>>(),
+              attest::table<Backward<kCastHalf>>(), attest::table<Backward<kCastTf32>>())

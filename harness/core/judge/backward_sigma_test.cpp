@@ -95,7 +95,11 @@ TEST(BackwardSigma, HonestKernelsPass) {
       {.accumulator = kHalf},
       {.accumulator = kBrain, .sum_chain = 8},
       {.score = kHalf, .probability = kHalf, .product = kHalf, .accumulator = kHalf},
-      {.product = kHalf, .ways = ATTEST_FLUSHES_SUBNORMALS}};
+      {.product = kHalf, .ways = ATTEST_FLUSHES_SUBNORMALS},
+      {.qk = kHalf},
+      {.operand = kBrain},
+      {.delta = kHalf},
+      {.product = kBrain, .qk = kBrain, .operand = kBrain, .delta = kBrain}};
   double largest = 0;
   for (const BackwardShape& shape : shapes)
     for (const DType dtype : {ATTEST_F32, ATTEST_F16, ATTEST_BF16}) {
@@ -177,6 +181,9 @@ TEST(BackwardSigma, HonestKernelsPassOnRandomProblems) {
                                   .probability = stage(),
                                   .product = stage(),
                                   .accumulator = stage(),
+                                  .qk = stage(),
+                                  .operand = stage(),
+                                  .delta = stage(),
                                   .output = dtype};
     if (below(4) == 0) arithmetic.ways |= ATTEST_FLUSHES_SUBNORMALS;
     if (below(4) == 0) arithmetic.sum_chain = 4 + below(20);
@@ -199,7 +206,9 @@ TEST(BackwardSigma, HonestKernelsPassOnRandomProblems) {
 TEST(BackwardSigma, UndeclaredArithmeticFails) {
   const BackwardArithmetic computed[] = {
       {.score = kHalf},   {.score = kBrain},   {.probability = kHalf}, {.probability = kBrain},
-      {.product = kHalf}, {.product = kBrain}, {.accumulator = kHalf}, {.accumulator = kBrain}};
+      {.product = kHalf}, {.product = kBrain}, {.accumulator = kHalf}, {.accumulator = kBrain},
+      {.qk = kHalf},      {.qk = kBrain},      {.operand = kHalf},     {.operand = kBrain},
+      {.delta = kHalf},   {.delta = kBrain}};
   const BackwardCase c({.num_heads = 2, .num_kv_heads = 2, .seq_len_q = 61, .head_dim = 16},
                        ATTEST_F32, {"cancelling", 1});
   for (const BackwardArithmetic& arithmetic : computed)

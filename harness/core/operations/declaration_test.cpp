@@ -10,6 +10,7 @@
 
 #include "core/operations/linear/linear.hpp"
 #include "core/operations/softmax/softmax.hpp"
+#include "core/operations/softmax_backward/backward.hpp"
 #include "core/tensor/error.hpp"
 
 namespace attest::core {
@@ -124,6 +125,16 @@ TEST(MinArithmetic, SaysNothingOfOperationsWithoutTheStage) {
   EXPECT_EQ(refused(softmax_operation(), SoftmaxArithmetic{.qk = ATTEST_F16}, "features=f32"), "");
 }
 
+// The operands of the gradients are two stages.
+TEST(MinArithmetic, HoldsEveryStageThatAWordNames) {
+  const Operation& gradients = softmax_backward_operation();
+  EXPECT_EQ(refused(gradients, BackwardArithmetic{.product = ATTEST_F16}, "pv=f32"),
+            "declares pv=f16, less than pv=f32");
+  EXPECT_EQ(refused(gradients, BackwardArithmetic{.operand = ATTEST_BF16}, "pv=f32"),
+            "declares pv=bf16, less than pv=f32");
+  EXPECT_EQ(refused(gradients, BackwardArithmetic{.operand = ATTEST_BF16}, "qk=f32,delta=f32"), "");
+}
+
 TEST(MinArithmetic, NamesWhatIsNoWord) {
   const auto message = [](const char* text) -> std::string {
     try {
@@ -136,7 +147,7 @@ TEST(MinArithmetic, NamesWhatIsNoWord) {
   EXPECT_THAT(
       message("sum=f32"),
       HasSubstr("--min-arithmetic: 'sum=f32': a word of qk, pv, score, prob, acc, features, "
-                "state, location, weight, product, then = and a dtype"));
+                "state, location, weight, product, operand, delta, then = and a dtype"));
   EXPECT_THAT(message("acc=f33"), HasSubstr("'acc=f33': the dtype must be"));
   EXPECT_THAT(message("acc"), HasSubstr("the dtype must be"));
   EXPECT_THAT(message("acc=i32"), HasSubstr("the dtype must be"));

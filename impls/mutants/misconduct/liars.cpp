@@ -80,6 +80,17 @@ constexpr SamplingMethod method(const char* name, const char* summary,
   return made;
 }
 
+// The same of gradients. Q is scaled before it is rounded, as above.
+constexpr GradientMethod method(const char* name, const char* summary,
+                                int32_t GradientArithmetic::* stage, int32_t dtype, bool lies) {
+  GradientArithmetic arithmetic;
+  arithmetic.*stage = dtype;
+  GradientMethod made = honest_gradients(name, summary, arithmetic);
+  if (lies) made.declares = {};
+  made.folds_scale = true;
+  return made;
+}
+
 #define PAIR(place, place_name, dtype, dtype_name)                                                 \
   constexpr auto kLiar_##place_name##_##dtype_name =                                               \
       method("liar_" #place_name "_" #dtype_name, "declares f32, computes in " #dtype_name, place, \
@@ -104,6 +115,13 @@ PAIRS(&SamplingArithmetic::location, deformable_location)
 PAIRS(&SamplingArithmetic::weight, deformable_weight)
 PAIRS(&SamplingArithmetic::product, deformable_product)
 PAIRS(&SamplingArithmetic::accumulator, deformable_sum)
+PAIRS(&GradientArithmetic::score, backward_score)
+PAIRS(&GradientArithmetic::probability, backward_probability)
+PAIRS(&GradientArithmetic::product, backward_product)
+PAIRS(&GradientArithmetic::accumulator, backward_sum)
+PAIRS(&GradientArithmetic::qk, backward_qk)
+PAIRS(&GradientArithmetic::operand, backward_operand)
+PAIRS(&GradientArithmetic::delta, backward_delta)
 
 #define TABLES_OF(Kernel, place, dtype) \
   attest::table<Kernel<kLiar_##place##_##dtype>>(), attest::table<Kernel<kTwin_##place##_##dtype>>()
@@ -119,4 +137,7 @@ ATTEST_PLUGIN(TABLES(Softmax, qk), TABLES(Softmax, score), TABLES(Softmax, proba
               TABLES(Linear, linear_phi_k), TABLES(Linear, linear_state),
               TABLES(Linear, linear_sum), TABLES(Deformable, deformable_location),
               TABLES(Deformable, deformable_weight), TABLES(Deformable, deformable_product),
-              TABLES(Deformable, deformable_sum))
+              TABLES(Deformable, deformable_sum), TABLES(Backward, backward_score),
+              TABLES(Backward, backward_probability), TABLES(Backward, backward_product),
+              TABLES(Backward, backward_sum), TABLES(Backward, backward_qk),
+              TABLES(Backward, backward_operand), TABLES(Backward, backward_delta))

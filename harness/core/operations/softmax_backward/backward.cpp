@@ -199,7 +199,8 @@ class SoftmaxBackwardOperation final : public Operation {
   void emulate(const Problem& problem, const Tensors& tensors, const Arithmetic& arithmetic,
                int kernel, std::span<const int64_t> rows,
                const EmulationSink& sink) const override {
-    backward::emulate(problem, tensors, BackwardArithmetic::of(arithmetic), kernel, rows, sink);
+    backward::emulate(problem, tensors, BackwardArithmetic::of(arithmetic, problem), kernel, rows,
+                      sink);
   }
 };
 

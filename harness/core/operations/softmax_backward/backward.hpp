@@ -61,6 +61,10 @@ bool forward_is_cheap(const Problem& problem);
 std::unique_ptr<Golden> golden(const Problem& problem, const Tensors& tensors,
                                bool ties_hold = false);
 
+/// The keys of a sequence of `length` keys whose rows of dK and dV that golden computes.
+std::vector<int64_t> judged_keys(const Problem& problem, int64_t b, int64_t kv_head,
+                                 int64_t length);
+
 std::vector<std::unique_ptr<Relation>> relations(const Problem& problem, const Tensors& inputs);
 
 /// Operation::kernels: delta is taken from O, and sums run forwards; or delta is the sum of p do.v,

@@ -8,6 +8,9 @@ constexpr ArithmeticStage kBackwardStages[] = {
     {ATTEST_SOFTMAX_BACKWARD_PROBABILITY, "prob", true},
     {ATTEST_SOFTMAX_BACKWARD_PRODUCT, "product", false, "pv"},
     {ATTEST_SOFTMAX_BACKWARD_ACCUMULATOR, "acc"},
+    {ATTEST_SOFTMAX_BACKWARD_QK, "qk"},
+    {ATTEST_SOFTMAX_BACKWARD_OPERAND, "operand", false, "pv"},
+    {ATTEST_SOFTMAX_BACKWARD_DELTA, "delta"},
 };
 
 }  // namespace
@@ -20,10 +23,19 @@ BackwardArithmetic BackwardArithmetic::of(const Arithmetic& arithmetic) {
           .probability = dtype(ATTEST_SOFTMAX_BACKWARD_PROBABILITY),
           .product = dtype(ATTEST_SOFTMAX_BACKWARD_PRODUCT),
           .accumulator = dtype(ATTEST_SOFTMAX_BACKWARD_ACCUMULATOR),
+          .qk = dtype(ATTEST_SOFTMAX_BACKWARD_QK),
+          .operand = dtype(ATTEST_SOFTMAX_BACKWARD_OPERAND),
+          .delta = dtype(ATTEST_SOFTMAX_BACKWARD_DELTA),
           .output = arithmetic.output,
           .ways = arithmetic.ways,
           .exp_error = arithmetic.stage[ATTEST_SOFTMAX_BACKWARD_PROBABILITY].rel_error,
           .sum_chain = arithmetic.sum_chain};
+}
+
+BackwardArithmetic BackwardArithmetic::of(const Arithmetic& arithmetic, const Problem& problem) {
+  BackwardArithmetic declared = of(arithmetic);
+  if (is_f8(declared.qk) && declared.qk == problem.tensor[ATTEST_Q].dtype) declared.qk = ATTEST_F32;
+  return declared;
 }
 
 BackwardArithmetic::operator Arithmetic() const {
@@ -32,6 +44,9 @@ BackwardArithmetic::operator Arithmetic() const {
   arithmetic.stage[ATTEST_SOFTMAX_BACKWARD_PROBABILITY] = {probability, exp_error};
   arithmetic.stage[ATTEST_SOFTMAX_BACKWARD_PRODUCT].dtype = product;
   arithmetic.stage[ATTEST_SOFTMAX_BACKWARD_ACCUMULATOR].dtype = accumulator;
+  arithmetic.stage[ATTEST_SOFTMAX_BACKWARD_QK].dtype = qk;
+  arithmetic.stage[ATTEST_SOFTMAX_BACKWARD_OPERAND].dtype = operand;
+  arithmetic.stage[ATTEST_SOFTMAX_BACKWARD_DELTA].dtype = delta;
   return arithmetic;
 }
 

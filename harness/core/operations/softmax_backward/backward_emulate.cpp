@@ -89,7 +89,32 @@ class BackwardEmulator {
     rows_.load(b, kv_head);
     known_.clear();
     edges_.clear();
+    const int64_t queries = rows_.group() * rows_.length_q();
+    const auto round = [&](std::vector<double>& to, const double* from, int64_t count,
+                           DType operand, double factor) {
+      to.resize(size_t(count));
+      for (size_t n = 0; n < to.size(); ++n)
+        to[n] = kept(factor == 1 ? from[n] : narrowed(factor * from[n], operand), operand);
+    };
+    const auto coarse = [](DType operand) { return is_coarse(operand) ? operand : ATTEST_F64; };
+    const DType qk = coarse(a_.qk), operand = coarse(a_.operand);
+    if (queries == 0 || rows_.length_kv() == 0) return;
+    const double *const q = rows_.q({0, 0}), *const k = rows_.k(0);
+    round(score_q_, q, queries * p_.head_dim, qk, scales_q(qk) ? double(p_.softmax_scale) : 1);
+    round(score_k_, k, rows_.length_kv() * p_.head_dim, qk, 1);
+    round(q_, q, queries * p_.head_dim, operand, scales_q(operand) ? double(p_.softmax_scale) : 1);
+    round(k_, k, rows_.length_kv() * p_.head_dim, operand, 1);
+    round(v_, rows_.v(0), rows_.length_kv() * p_.head_dim_v, operand, 1);
+    round(d_o_, rows_.d_o({0, 0}), queries * p_.head_dim_v, operand, 1);
   }
+
+  // One kernel scales Q before it rounds it, the other scales what it multiplied.
+  bool scales_q(DType operand) const { return backwards_ && is_coarse(operand); }
+  int64_t row(Query at) const { return at.h * rows_.length_q() + at.i; }
+  const double* q(Query at) const { return q_.data() + row(at) * p_.head_dim; }
+  const double* k(int64_t j) const { return k_.data() + j * p_.head_dim; }
+  const double* v(int64_t j) const { return v_.data() + j * p_.head_dim_v; }
+  const double* d_o(Query at) const { return d_o_.data() + row(at) * p_.head_dim_v; }
 
   /// What is added to the score of one pair; -inf: it is hidden, or does not count by top_k.
   double seen_term(Query at, int64_t j) {
@@ -126,9 +151,11 @@ class BackwardEmulator {
   };
   // The slope is that of the capped score as it is kept, or of the score before it.
   Logit logit(Query at, int64_t j, double term) const {
+    const double product = kept(dot(score_q_.data() + row(at) * p_.head_dim,
+                                    score_k_.data() + j * p_.head_dim, p_.head_dim),
+                                a_.score);
     const double scaled =
-        kept(double(p_.softmax_scale) * kept(dot(rows_.q(at), rows_.k(j), p_.head_dim), a_.score),
-             a_.score);
+        scales_q(a_.qk) ? product : kept(double(p_.softmax_scale) * product, a_.score);
     const auto cap = double(p_.softcap);
     if (cap <= 0) return {kept(scaled + term, a_.score), 1};
     double t = narrowed(std::tanh(narrowed(scaled / cap, a_.score)), a_.score);
@@ -145,7 +172,7 @@ class BackwardEmulator {
   Known known(Query at) {
     const auto [found, is_new] = known_.try_emplace({at.h, at.i});
     if (!is_new) return found->second;
-    const Known of{rows_.lse(at), kept(given_delta(at), a_.score)};
+    const Known of{rows_.lse(at), kept(given_delta(at), a_.delta)};
     found->second = of;
     if (!again_ || !std::isfinite(of.lse)) return of;
     double total = 0, delta = 0, off = 0;
@@ -174,13 +201,20 @@ class BackwardEmulator {
       return std::fabs(own - given) <= most ? own : given;
     };
     found->second = {near(of.lse + std::log(total), of.lse, step),
-                     kept(near(delta / total, rows_.delta(at), off), a_.score)};
+                     kept(near(delta / total, rows_.delta(at), off), a_.delta)};
     return found->second;
   }
   double given_delta(Query at) const {
-    std::vector<double> o(static_cast<size_t>(p_.head_dim_v));
-    for (size_t c = 0; c < o.size(); ++c) o[c] = rows_.o(at, int64_t(c));
-    return dot(rows_.d_o(at), o.data(), p_.head_dim_v);
+    double sum = 0;
+    for (int64_t n = 0; n < p_.head_dim_v; ++n) {
+      const int64_t c = backwards_ ? p_.head_dim_v - 1 - n : n;
+      const double d_o = rows_.d_o(at)[c], o = rows_.o(at, c),
+                   product = is_coarse(a_.delta)
+                                 ? kept(kept(d_o, a_.delta) * kept(o, a_.delta), a_.delta)
+                                 : d_o * o;
+      sum = narrowed(sum + product, a_.delta);
+    }
+    return sum;
   }
 
   double probability(double logit, double lse) const {
@@ -192,7 +226,7 @@ class BackwardEmulator {
     const Known known = this->known(at);
     const Logit logit = this->logit(at, j, term);
     const double p = probability(logit.value, known.lse);
-    const double gradient = kept(dot(rows_.d_o(at), rows_.v(j), p_.head_dim_v), a_.score);
+    const double gradient = kept(dot(d_o(at), v(j), p_.head_dim_v), a_.score);
     const double d_logit = narrowed(p * narrowed(gradient - known.delta, a_.score), a_.score),
                  ds = p_.softcap > 0 ? narrowed(d_logit * logit.slope, a_.score) : d_logit;
     return {kept(p, a_.product), kept(ds, a_.product), kept(d_logit, a_.product)};
@@ -238,7 +272,7 @@ class BackwardEmulator {
     std::vector<Addend> addends;
     for (int64_t j = 0; j < rows_.length_kv(); ++j)
       if (const double term = seen_term(at, j); term != kHidden)
-        addends.push_back({weights(at, j, term).ds, rows_.k(j)});
+        addends.push_back({weights(at, j, term).ds, k(j)});
     return gradient(std::move(addends), p_.head_dim, double(p_.softmax_scale),
                     problem_.tensor[ATTEST_DQ].dtype);
   }
@@ -249,11 +283,11 @@ class BackwardEmulator {
       for (int64_t i = 0; i < rows_.length_q(); ++i)
         if (const double term = seen_term({h, i}, j); term != kHidden) {
           const Weights pair = weights({h, i}, j, term);
-          of_k.push_back({pair.ds, rows_.q({h, i})});
-          of_v.push_back({pair.p, rows_.d_o({h, i})});
+          of_k.push_back({pair.ds, q({h, i})});
+          of_v.push_back({pair.p, d_o({h, i})});
         }
     sink(ATTEST_DK, number,
-         gradient(std::move(of_k), p_.head_dim, double(p_.softmax_scale),
+         gradient(std::move(of_k), p_.head_dim, scales_q(a_.operand) ? 1 : double(p_.softmax_scale),
                   problem_.tensor[ATTEST_DK].dtype));
     sink(ATTEST_DV, number,
          gradient(std::move(of_v), p_.head_dim_v, 1, problem_.tensor[ATTEST_DV].dtype));
@@ -345,6 +379,8 @@ class BackwardEmulator {
   std::vector<Place> query_places_, key_places_;  // of each row of DQ; of DK and DV
   bool loaded_ = false;
   int64_t b_ = 0, kv_head_ = 0;
+  // As HeadRows has them, rounded to the operands of q.k and of the other products
+  std::vector<double> score_q_, score_k_, q_, k_, v_, d_o_;
   // By query head of the group and position
   std::map<std::pair<int64_t, int64_t>, Known> known_;
   std::map<std::pair<int64_t, int64_t>, TopKEdge> edges_;

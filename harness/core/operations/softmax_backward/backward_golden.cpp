@@ -12,6 +12,7 @@
 #include "core/operations/softmax_backward/backward.hpp"
 #include "core/operations/softmax_backward/backward_rows.hpp"
 #include "core/operations/softmax_backward/bias_gradient.hpp"
+#include "core/operations/softmax_backward/common_operands.hpp"
 #include "core/operations/softmax_backward/shared_gradients.hpp"
 #include "core/tensor/constants.hpp"
 #include "core/tensor/random.hpp"
@@ -24,6 +25,18 @@ constexpr double kMostWork = 1e8;
 constexpr int64_t kLeastRows = 16;  // of each head
 constexpr int64_t kTaskRows = 8, kSweptRows = 256;
 constexpr uint64_t kQuerySeed = 0x6471, kKeySeed = 0x646b, kBiasSeed = 0x6462;
+
+/// How many rows of each head are judged, each of which has pairs with `others`.
+int64_t affordable(const Params& p, int64_t rows, int64_t others) {
+  const double row = double(p.head_dim + p.head_dim_v) * double(p.batch) * double(p.num_heads);
+  return std::min(rows, std::max(kLeastRows, int64_t(kMostWork / row / double(others))));
+}
+
+/// The positions of a head that are judged.
+std::vector<int64_t> judged(int64_t length, int64_t count, uint64_t seed, int64_t head) {
+  if (length == 0) return {};
+  return sample_places(length, std::min(length, count), 0, random_bits(seed, uint64_t(head)));
+}
 
 /// The rows 0 .. count - 1 that are not in the list, which is ascending.
 std::vector<int64_t> all_but(const std::vector<int64_t>& listed, int64_t count) {
@@ -49,32 +62,28 @@ struct Bounds {
 class BackwardGolden final : public Golden {
  public:
   BackwardGolden(const Problem& problem, const Tensors& tensors, bool ties_hold)
-      : inputs_(problem, tensors),
+      : given_(problem),
+        inputs_(problem, tensors),
         problem_(inputs_.problem()),
         p_(problem_.as<Params>()),
         tensors_(inputs_.tensors()),
         ties_hold_(ties_hold) {
-    const double row =
-        double(p_.head_dim + p_.head_dim_v) * double(p_.batch) * double(p_.num_heads);
-    const auto affordable = [&](int64_t rows, int64_t others) {
-      return std::min(rows, std::max(kLeastRows, int64_t(kMostWork / row / double(others))));
-    };
-    queries_ = affordable(p_.seq_len_q, p_.seq_len_kv);
-    keys_ = affordable(p_.seq_len_kv, p_.seq_len_q);
+    queries_ = affordable(p_, p_.seq_len_q, p_.seq_len_kv);
+    keys_ = affordable(p_, p_.seq_len_kv, p_.seq_len_q);
     count_distinct();
   }
 
   void expect(const Arithmetic& arithmetic, const Sink& sink) const override {
-    const PairErrors errors(problem_, BackwardArithmetic::of(arithmetic));
+    const PairErrors errors(problem_, declared(arithmetic));
     HeadRows rows(problem_, tensors_);
     SharedGradients shared(problem_);
     for (int64_t b = 0; b < p_.batch; ++b)
       for (int64_t kv_head = 0; kv_head < p_.num_kv_heads; ++kv_head) {
         rows.load(b, kv_head);
+        rows.find_steps(errors);
         rows.find_edges(errors, ties_hold_);
         for (int64_t h = 0; h < rows.group(); ++h) shared.add(rows, errors, h);
-        const std::vector<int64_t> keys =
-            judged(rows.length_kv(), keys_, kKeySeed, b * p_.num_kv_heads + kv_head);
+        const std::vector<int64_t> keys = judged_keys(problem_, b, kv_head, rows.length_kv());
         expect_keys(rows, errors, kv_head, keys, sink);
         Bounds bounds;
         if (queries_ < rows.length_q() || keys_ < rows.length_kv()) bounds = bounds_of(rows);
@@ -101,8 +110,14 @@ class BackwardGolden final : public Golden {
   int64_t distinct_rows() const override { return std::min(distinct_queries_, distinct_keys_); }
   // Gradients of keys share the errors of delta and of the lse of each query. Keys may all have
   // nearly the same weight: then an error of one channel is nearly the same for all of them.
-  int64_t independent_rows(const Arithmetic&, int32_t role) const override {
-    if (role == ATTEST_DQ) return distinct_queries_;
+  // Where Q, K or V are rounded to an operand, all queries share the errors of each key.
+  int64_t independent_rows(const Arithmetic& arithmetic, int32_t role) const override {
+    if (role == ATTEST_DQ) {
+      const BackwardArithmetic of = declared(arithmetic);
+      const bool is_exact = !is_coarse(of.qk) && !is_coarse(of.operand);
+      return is_exact ? distinct_queries_
+                      : std::min(distinct_queries_, p_.batch * p_.num_kv_heads * p_.head_dim);
+    }
     if (role == ATTEST_DREL_BIAS || role == ATTEST_DSINKS)
       return std::min(distinct_queries_, element_count(problem_.tensor[size_t(role)]));
     if (role == ATTEST_DBIAS)
@@ -117,10 +132,8 @@ class BackwardGolden final : public Golden {
   }
 
  private:
-  /// The positions of a head that are judged.
-  static std::vector<int64_t> judged(int64_t length, int64_t count, uint64_t seed, int64_t head) {
-    if (length == 0) return {};
-    return sample_places(length, std::min(length, count), 0, random_bits(seed, uint64_t(head)));
+  BackwardArithmetic declared(const Arithmetic& arithmetic) const {
+    return BackwardArithmetic::of(arithmetic, given_);
   }
 
   /// Channels of the pairs of these rows with so many others.
@@ -186,17 +199,22 @@ class BackwardGolden final : public Golden {
       geometry.add_pair_terms(rows.sequence(), rows.query_head(at.h), at.i, keys,
                               terms.data() + keys.begin);
     sum.clear();
+    RowOperands of_row(rows, errors, p_.head_dim);
     const QueryErrors of_query = rows.errors_in_row(errors, at);
     const GroupedOrder& order = rows.key_order();
     for (size_t n = 0; n < order.place.size(); ++n) {
       const int64_t j = order.place[n];
       const std::optional<Pair> pair = rows.pair(errors, at, j, terms[size_t(j)]);
-      if (pair)
-        sum.add(errors.of_gradient_in_row(*pair, of_query), rows.k(j), order.is_alone[n],
-                order.ends[n]);
-      else if (order.ends[n])
+      if (pair) {
+        Addend addend = errors.of_gradient_in_row(*pair, of_query);
+        addend.steps = rows.k_steps(j);
+        sum.add(addend, rows.k(j), order.is_alone[n], order.ends[n]);
+        of_row.add_key(*pair, j, rows.k(j));
+      } else if (order.ends[n]) {
         sum.end_group();
+      }
     }
+    of_row.finish_query(at, sum);
     sum.finish(errors.arithmetic, problem_.tensor[ATTEST_DQ].dtype, double(p_.softmax_scale),
                of_query.delta + of_query.given_o, of_query.lse, value, sigma);
   }
@@ -243,20 +261,29 @@ class BackwardGolden final : public Golden {
                    GradientSum& of_v) const {
     of_k.clear();
     of_v.clear();
+    KeyOperands of_dk(rows, errors, p_.head_dim),
+        of_dv(rows, errors, p_.head_dim_v, KeyOperands::Sum::kProbabilities);
     const GroupedOrder& order = rows.query_order();
     for (size_t n = 0; n < order.place.size(); ++n) {
       const Query at{order.place[n] / rows.length_q(), order.place[n] % rows.length_q()};
       const std::optional<Pair> pair = rows.pair(errors, at, j, rows.pair_term(at, j));
       if (pair) {
         const QueryErrors of_query = rows.errors_among_queries(errors, at);
-        of_k.add(errors.of_gradient(*pair, of_query), rows.q(at), order.is_alone[n], order.ends[n]);
-        of_v.add(errors.of_probability(*pair, of_query), rows.d_o(at), order.is_alone[n],
-                 order.ends[n]);
+        Addend gradient = errors.of_gradient(*pair, of_query),
+               probability = errors.of_probability(*pair, of_query);
+        gradient.steps = rows.q_steps(at);
+        probability.steps = rows.d_o_steps(at);
+        of_k.add(gradient, rows.q(at), order.is_alone[n], order.ends[n]);
+        of_v.add(probability, rows.d_o(at), order.is_alone[n], order.ends[n]);
+        of_dk.add_gradient(*pair, at, rows.q(at));
+        of_dv.add_probability(*pair, at, rows.d_o(at));
       } else if (order.ends[n]) {
         of_k.end_group();
         of_v.end_group();
       }
     }
+    of_dk.finish(j, of_k);
+    of_dv.finish(j, of_v);
   }
 
   // One slice. A row that all queries share is always judged.
@@ -392,6 +419,7 @@ class BackwardGolden final : public Golden {
       }
   }
 
+  const Problem given_;
   const WithoutFactors inputs_;  // owns what Q, K and V stand for
   const Problem problem_;
   const Params p_;
@@ -402,6 +430,13 @@ class BackwardGolden final : public Golden {
 };
 
 }  // namespace
+
+std::vector<int64_t> judged_keys(const Problem& problem, int64_t b, int64_t kv_head,
+                                 int64_t length) {
+  const auto& p = problem.as<Params>();
+  return judged(length, affordable(p, p.seq_len_kv, p.seq_len_q), kKeySeed,
+                b * p.num_kv_heads + kv_head);
+}
 
 std::unique_ptr<Golden> golden(const Problem& problem, const Tensors& tensors, bool ties_hold) {
   return std::make_unique<BackwardGolden>(problem, tensors, ties_hold);

@@ -7,6 +7,7 @@
 
 #include "core/operations/equal_rows.hpp"
 #include "core/operations/softmax/problem/dequantised.hpp"
+#include "core/operations/softmax/sigma/folded_scale.hpp"
 #include "core/operations/softmax_backward/backward_terms.hpp"
 #include "core/operations/unsure.hpp"
 #include "core/tensor/constants.hpp"
@@ -20,8 +21,7 @@ constexpr double kStep = 0x1p-24;  // roundoff of a step in float32
 // times the root of the sum of what they add, squared.
 constexpr double kLeastShare = 0.25;
 
-// The operands are multiplied as they are stored, so that the logit errs as that of softmax does
-// whose operands are in float32.
+// Without the errors of operands: Score::operands has those.
 SigmaModel logit_model(const Problem& problem, const BackwardArithmetic& arithmetic) {
   return SigmaModel::of(
       SoftmaxArithmetic{.score = arithmetic.score, .probability = arithmetic.probability}, problem);
@@ -74,7 +74,7 @@ double norm(const double* row, int64_t width) {
 }
 
 struct Dot {
-  double sum = 0, magnitude = 0;
+  double sum = 0, magnitude = 0, squares = 0;
 };
 Dot dot(const double* x, const double* y, int64_t width) {
   Dot of;
@@ -82,6 +82,7 @@ Dot dot(const double* x, const double* y, int64_t width) {
     const double product = x[c] * y[c];
     of.sum += product;
     of.magnitude += std::fabs(product);
+    of.squares += product * product;
   }
   return of;
 }
@@ -94,6 +95,37 @@ bool shares_bias(const Problem& problem) {
   return present(bias) && (bias.dim[2] == 1 || bias.dim[3] == 1);
 }
 
+// How many times an element may be larger than the one that is rounded: the scale is multiplied
+// into Q, or its root into Q and K.
+double widest(const Problem& problem) {
+  const double scale = std::fabs(double(problem.as<Params>().softmax_scale));
+  return scale > 0 ? std::max(1.0, 1 / scale) : 1;
+}
+
+// Q and K may be scaled before they are rounded, so that even those that are stored in the
+// operand's dtype lose something.
+OperandRounding of_scaled(const Problem& problem, const BackwardArithmetic& arithmetic,
+                          DType operand) {
+  return {ATTEST_F32, operand, arithmetic.has(ATTEST_FLUSHES_SUBNORMALS), widest(problem)};
+}
+OperandRounding of_stored(const Problem& problem, const BackwardArithmetic& arithmetic,
+                          int32_t role) {
+  return {problem.tensor[size_t(role)].dtype, arithmetic.operand,
+          arithmetic.has(ATTEST_FLUSHES_SUBNORMALS), 1};
+}
+
+// Products of a number and a scale near a power of two round to one side; products of numbers of
+// 8 bits and their factors may, as SigmaModel::take_factors() says.
+double leaning(const Problem& problem, DType operand) {
+  if (!is_coarse(operand)) return 0;
+  const double of_scale = folded_scale_bias(double(problem.as<Params>().softmax_scale),
+                                            problem.tensor[ATTEST_Q].dtype, operand),
+               of_factors = (problem.features & ATTEST_WITH_DESCALE) != 0
+                                ? std::sqrt(2.0 / 3) * unit_roundoff(operand)
+                                : 0;
+  return factor(Term::kFoldedScale) * std::hypot(of_scale, of_factors);
+}
+
 }  // namespace
 
 PairErrors::PairErrors(const Problem& problem, const BackwardArithmetic& declared)
@@ -102,8 +134,15 @@ PairErrors::PairErrors(const Problem& problem, const BackwardArithmetic& declare
       width_v_(problem.as<Params>().head_dim_v),
       softcap_(double(problem.as<Params>().softcap)),
       shares_bias_(shares_bias(problem)),
+      leaning_(leaning(problem, declared.qk)),
+      of_score_(of_scaled(problem, declared, declared.qk)),
+      of_row_(of_scaled(problem, declared, declared.operand)),
+      of_v_(of_stored(problem, declared, ATTEST_V)),
+      of_d_o_(of_stored(problem, declared, ATTEST_DO)),
       u_score_(unit_roundoff(declared.score)),
       eta_score_(smallest_step(declared, declared.score)),
+      u_delta_(unit_roundoff(declared.delta)),
+      eta_delta_(smallest_step(declared, declared.delta)),
       u_probability_(unit_roundoff(declared.probability)),
       eta_probability_(half_subnormal(declared.probability)),
       u_product_(std::max(unit_roundoff(declared.product), kStep)),
@@ -120,7 +159,8 @@ double PairErrors::before_cap(const Score& score) const {
   const double dot = score.slope * score.scaled,
                kept = dot * dot + (softcap_ > 0 ? score.capped * score.capped : 0);
   return model_.score_variance(model_.staged_square(dot * dot, kept),
-                               score.slope * score.magnitude);
+                               score.slope * score.magnitude) +
+         squared(Term::kScoreOperands) * score.slope * score.slope * score.operands;
 }
 
 double PairErrors::of_logit(const Score& score) const {
@@ -145,12 +185,17 @@ void PairErrors::set_score_errors(const Score& score, double lse, Pair& pair) co
                square = factor(Term::kCap) * 2 * kStep * score.tanh * score.tanh;
   pair.bent = growth * (bend * bend * before + slope * slope * after) + slope * slope * of_p +
               square * square;
+  pair.moves = slope * std::sqrt(growth);
+  pair.bent_moves = bend * pair.moves;
   // What all pairs may have in common counts by its bound, not by its deviation.
   const double sign = score.tanh < 0 ? -1 : 1;
   // Scores on a grid, or distances times a slope, differ by whole steps of the logit's dtype. With
   // one bias added to all, every logit then has the same rounding error.
   pair.alike = shares_bias_ ? sign * shared_rounding(score.logit) : 0;
   pair.bent_alike = slope * pair.alike;
+  const double leans = leaning_ * slope * score.scaled;
+  pair.alike += leans;
+  pair.bent_alike += bend * leans;
   if (!model_.is_at_cap(slope)) return;
   const double at_cap = sign * factor(Term::kAtCap) * model_.cap_error;
   pair.alike += at_cap;
@@ -175,10 +220,15 @@ double PairErrors::product(double dot, double magnitude, int64_t width) const {
           u_score_ * u_score_ * dot * dot / 3 + eta_score_ * eta_score_);
 }
 
-double PairErrors::delta(double delta, double magnitude) const {
-  return squared(Term::kDelta) *
-         (kStep * kStep * (magnitude * magnitude + double(width_v_) * delta * delta / 9) +
-          u_score_ * u_score_ * delta * delta / 3 + eta_score_ * eta_score_);
+// In less than float32 each product has three roundings: of dO, of O, and its own. The sum has one.
+double PairErrors::delta(double delta, double magnitude, double squares) const {
+  const auto width = double(width_v_);
+  double variance = squared(Term::kDelta) * kStep * kStep *
+                    (magnitude * magnitude + width * delta * delta / 9 + delta * delta / 3);
+  if (u_delta_ > kStep)
+    variance += squared(Term::kCoarseDelta) * (u_delta_ * u_delta_ * (squares + delta * delta / 3) +
+                                               (width + 1) * eta_delta_ * eta_delta_);
+  return variance;
 }
 
 // Once for the lse as it is given, once for its product with log2(e).
@@ -272,16 +322,18 @@ Addend PairErrors::of_bias(const Pair& pair, const QueryErrors& query) const {
 
 GradientSum::GradientSum(int64_t width) : width_(size_t(width)), finite_row_(width_) {
   for (auto* row : {&sum_, &variance_, &squares_, &reach_, &group_, &common_, &lost_, &one_way_,
-                    &alike_, &unsure_, &run_, &run_alone_})
+                    &alike_, &unsure_, &run_, &run_alone_, &step_group_, &step_own_, &step_all_,
+                    &step_alone_, &step_groups_})
     row->resize(width_);
 }
 
 void GradientSum::clear() {
   for (auto* row : {&sum_, &variance_, &squares_, &reach_, &group_, &common_, &lost_, &one_way_,
-                    &alike_, &unsure_, &run_, &run_alone_})
+                    &alike_, &unsure_, &run_, &run_alone_, &step_group_, &step_own_, &step_all_,
+                    &step_alone_, &step_groups_})
     std::fill(row->begin(), row->end(), 0.0);
   addends_ = 0;
-  has_lost_ = has_one_way_ = has_common_ = has_alike_ = has_unsure_ = false;
+  has_lost_ = has_one_way_ = has_common_ = has_alike_ = has_unsure_ = has_steps_ = false;
 }
 
 void GradientSum::add(const Addend& addend, const double* row, bool is_alone, bool ends) {
@@ -320,7 +372,11 @@ void GradientSum::add(const Addend& addend, const double* row, bool is_alone, bo
     has_alike_ = true;
     for (size_t c = 0; c < width_; ++c) alike_[c] += addend.alike * row[c];
   }
-  if (is_alone) return;
+  if (addend.steps) add_rounded_row(addend, row);
+  if (is_alone) {
+    if (has_steps_) end_step_group();
+    return;
+  }
   for (size_t c = 0; c < width_; ++c) group_[c] += equal * row[c];
   if (!(addend.weight == run_weight_)) end_run();
   run_weight_ = addend.weight;
@@ -330,6 +386,31 @@ void GradientSum::add(const Addend& addend, const double* row, bool is_alone, bo
     run_alone_[c] += addend.own * row[c] * row[c];
   }
   if (ends) end_group();
+}
+
+void GradientSum::add_common(const CommonOperand& operand, const double* steps) {
+  operand.add_variance(steps, squared(Term::kCommonOperand), variance_.data());
+}
+
+// An element of 0 stays 0. The elements of `row` that are no numbers of a near pair are 0.
+void GradientSum::add_rounded_row(const Addend& addend, const double* row) {
+  has_steps_ = true;
+  for (size_t c = 0; c < width_; ++c) {
+    if (row[c] == 0) continue;
+    const double off = addend.weight * addend.steps[c];
+    step_alone_[c] += off * off;
+    step_own_[c] += off * off;
+    step_group_[c] += off;
+    step_all_[c] += off;
+  }
+}
+
+// Equal rows round alike.
+void GradientSum::end_step_group() {
+  for (size_t c = 0; c < width_; ++c) {
+    step_groups_[c] += std::max(0.0, step_group_[c] * step_group_[c] - step_own_[c]);
+    step_group_[c] = step_own_[c] = 0;
+  }
 }
 
 // Adds what is no number of a near pair to unsure_; returns whether anything is. finite_row_
@@ -358,6 +439,7 @@ void GradientSum::end_run() {
 
 void GradientSum::end_group() {
   end_run();
+  if (has_steps_) end_step_group();
   for (size_t c = 0; c < width_; ++c) {
     variance_[c] += group_[c] * group_[c];
     group_[c] = 0;
@@ -384,6 +466,9 @@ void GradientSum::finish(const BackwardArithmetic& arithmetic, DType output, dou
     if (has_lost_) variance += lost_[c] * lost_[c];
     if (has_alike_) variance += alike_[c] * alike_[c];
     if (has_one_way_) variance += one_way_[c] * one_way_[c];
+    if (has_steps_)
+      variance += squared(Term::kRows) * step_alone_[c] +
+                  squared(Term::kEqualRows) * (step_groups_[c] + step_all_[c] * step_all_[c]);
     const double x = scale * sum_[c];
     value[c] = has_unsure_ ? scale * (sum_[c] + unsure_[c]) : x;
     variance = scale * scale * variance + (relative + kStep * kStep) * x * x +
@@ -403,7 +488,8 @@ HeadRows::HeadRows(const Problem& problem, const Tensors& tensors)
   v_.resize(keys * size_t(p_.head_dim_v));
   q_.resize(queries * size_t(p_.head_dim));
   do_.resize(queries * size_t(p_.head_dim_v));
-  for (auto* row : {&lse_, &delta_, &delta_magnitude_, &equal_o_}) row->resize(queries);
+  for (auto* row : {&lse_, &delta_, &delta_magnitude_, &delta_squares_, &equal_o_})
+    row->resize(queries);
   rounded_o_.resize(queries);
 }
 
@@ -441,6 +527,7 @@ void HeadRows::load(int64_t b, int64_t kv_head) {
       const Dot delta = dot(d_o, o.data(), p_.head_dim_v);
       delta_[size_t(n)] = delta.sum;
       delta_magnitude_[size_t(n)] = delta.magnitude;
+      delta_squares_[size_t(n)] = delta.squares;
       rounded_o_[size_t(n)] = rounded_o(d_o, o.data(), steps);
       lse_[size_t(n)] = lse.at({at.outer, head, at.row});
     }
@@ -449,6 +536,26 @@ void HeadRows::load(int64_t b, int64_t kv_head) {
   key_order_ = grouped(length_kv_, p_.head_dim, k_.data(), p_.head_dim_v, v_.data());
   query_order_ = grouped(group_ * length_q_, p_.head_dim, q_.data(), p_.head_dim_v, do_.data());
   find_equal_o();
+}
+
+void HeadRows::find_steps(const PairErrors& errors) {
+  const auto find = [](const OperandRounding& rounding, const std::vector<double>& rows,
+                       int64_t count, std::vector<double>& steps) {
+    steps.resize(rounding ? size_t(count) : 0);
+    std::transform(rows.begin(), rows.begin() + int64_t(steps.size()), steps.begin(),
+                   [&](double element) { return rounding.step(element); });
+  };
+  const int64_t queries = group_ * length_q_;
+  find(errors.of_score(), q_, queries * p_.head_dim, q_score_steps_);
+  find(errors.of_score(), k_, length_kv_ * p_.head_dim, k_score_steps_);
+  find(errors.of_row(), q_, queries * p_.head_dim, q_steps_);
+  find(errors.of_row(), k_, length_kv_ * p_.head_dim, k_steps_);
+  // One of dO and V may be exact. Its steps are 0 then.
+  const bool either = errors.of_v() || errors.of_d_o();
+  find(errors.of_v(), v_, length_kv_ * p_.head_dim_v, v_steps_);
+  find(errors.of_d_o(), do_, queries * p_.head_dim_v, do_steps_);
+  if (either && v_steps_.empty()) v_steps_.assign(size_t(length_kv_ * p_.head_dim_v), 0);
+  if (either && do_steps_.empty()) do_steps_.assign(size_t(queries * p_.head_dim_v), 0);
 }
 
 void HeadRows::find_edges(const PairErrors& errors, bool ties_hold) {
@@ -548,7 +655,7 @@ double HeadRows::o(Query at, int64_t d) const {
 
 QueryErrors HeadRows::errors_in_row(const PairErrors& errors, Query at) const {
   const auto n = size_t(row(at));
-  return {.delta = errors.delta(delta_[n], delta_magnitude_[n]),
+  return {.delta = errors.delta(delta_[n], delta_magnitude_[n], delta_squares_[n]),
           .given_o = squared(Term::kGivenO) * rounded_o_[n].variance(),
           .lse = errors.lse(lse_[n])};
 }
@@ -593,6 +700,9 @@ std::optional<Pair> HeadRows::pair(const PairErrors& errors, Query at, int64_t j
   made.ds = made.d_logit * made.slope;
   errors.set_score_errors(score, lse(at), made);
   made.gradient = errors.product(gradient.sum, gradient.magnitude, p_.head_dim_v);
+  if (const double* const steps = v_steps(j))
+    made.gradient += squared(Term::kValueOperands) *
+                     product_variance(d_o(at), d_o_steps(at), v(j), steps, p_.head_dim_v);
   return made;
 }
 
@@ -611,6 +721,9 @@ Score HeadRows::score(Query at, int64_t j, double term) const {
   const Dot product = dot(q(at), k(j), p_.head_dim);
   const auto scale = double(p_.softmax_scale), cap = double(p_.softcap);
   Score made{.scaled = scale * product.sum, .magnitude = std::fabs(scale) * product.magnitude};
+  if (const double* const steps = k_score_steps(j))
+    made.operands =
+        scale * scale * product_variance(q(at), q_score_steps(at), k(j), steps, p_.head_dim);
   made.capped = made.scaled;
   if (cap > 0) {
     made.tanh = std::tanh(made.scaled / cap);

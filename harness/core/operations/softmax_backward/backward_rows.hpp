@@ -15,6 +15,7 @@
 #include "core/operations/softmax/problem/geometry.hpp"
 #include "core/operations/softmax/sigma/sigma.hpp"
 #include "core/operations/softmax_backward/backward_arithmetic.hpp"
+#include "core/operations/softmax_backward/operand_steps.hpp"
 #include "core/operations/softmax_backward/row_edge.hpp"
 
 namespace attest::core::backward {
@@ -35,6 +36,7 @@ struct Score {
   double scaled = 0, magnitude = 0;  // softmax_scale q.k, and the sum of its addends' magnitudes
   double tanh = 0, capped = 0, slope = 1;  // under a softcap: tanh, softcap tanh, 1 - tanh^2
   double logit = 0;
+  double operands = 0;  // the variance of `scaled` from Q and K that were rounded before
 };
 
 /// What one pair of a query and a key has, and the variances of its errors.
@@ -49,6 +51,8 @@ struct Pair {
   double alike = 0, bent_alike = 0;
   double gradient = 0;  // variance of do.v
   double value = 0;     // the logit itself
+  // What an error of 1 of the scaled product does to p, and to p times the slope, as a share of p
+  double moves = 1, bent_moves = 1;
   // With top_k: whether the key counts, and RowEdge::share and RowEdge::swaps if it is near the
   // edge
   bool counts = true;
@@ -67,10 +71,11 @@ struct QueryErrors {
 /// for itself; `common`: the factor of an error that all pairs of the sum have in common;
 /// `alike`: what all pairs at the softcap, or with one bias, may err by alike;
 /// `lost`: the part of the weight that may become 0; `one_way`: a bound of an error that may have
-/// one sign in all pairs. All but `own` and `alone` are times the row. `is_near`: rounding decides
-/// whether the pair counts.
+/// one sign in all pairs. All but `own` and `alone` are times the row. `steps`: those of the row
+/// where it is rounded before, else null. `is_near`: rounding decides whether the pair counts.
 struct Addend {
   double weight = 0, shared = 0, own = 0, alone = 0, common = 0, lost = 0, one_way = 0, alike = 0;
+  const double* steps = nullptr;
   bool is_near = false;
 };
 
@@ -88,8 +93,13 @@ class PairErrors {
   double shared_rounding(double logit) const;
   /// Of a product of `width` channels whose addends' magnitudes sum to `magnitude`.
   double product(double dot, double magnitude, int64_t width) const;
-  /// Of delta, from its own sum.
-  double delta(double delta, double magnitude) const;
+  /// Of delta, from its own sum. `squares`: the sum of the squares of its addends.
+  double delta(double delta, double magnitude, double squares) const;
+  /// Q and K before q.k; Q and K, V, and dO before they are multiplied by others.
+  const OperandRounding& of_score() const { return of_score_; }
+  const OperandRounding& of_row() const { return of_row_; }
+  const OperandRounding& of_v() const { return of_v_; }
+  const OperandRounding& of_d_o() const { return of_d_o_; }
   /// Of p / p, from the lse.
   double lse(double lse) const;
   /// Of p, in a sum over queries.
@@ -115,7 +125,10 @@ class PairErrors {
   int64_t width_v_;
   double softcap_;
   bool shares_bias_;
-  double u_score_, eta_score_, u_probability_, eta_probability_, u_product_, eta_product_;
+  double leaning_;  // by which share all scaled products may err to one side
+  OperandRounding of_score_, of_row_, of_v_, of_d_o_;
+  double u_score_, eta_score_, u_delta_, eta_delta_, u_probability_, eta_probability_, u_product_,
+      eta_product_;
   double lost_p_, lost_operand_;  // what is smaller becomes 0
 };
 
@@ -124,6 +137,8 @@ class GradientSum {
  public:
   explicit GradientSum(int64_t width);
   void clear();
+  /// Adds errors that belong to the whole sum, before it is scaled: of a row that is rounded once.
+  void add_common(const CommonOperand& operand, const double* steps);
   /// Adds `addend` times row[width]. `is_alone`: no other row is equal, so that no other addend has
   /// its errors; else `ends` tells whether the next row is not equal to this one.
   void add(const Addend& addend, const double* row, bool is_alone, bool ends);
@@ -137,15 +152,21 @@ class GradientSum {
 
  private:
   bool take_unsure(const Addend& addend, const double* row);
+  void add_rounded_row(const Addend& addend, const double* row);
   void end_run();
+  void end_step_group();
 
   size_t width_;
   int64_t addends_ = 0;
   bool has_lost_ = false, has_one_way_ = false, has_common_ = false, has_alike_ = false,
-       has_unsure_ = false;
+       has_unsure_ = false, has_steps_ = false;
   // [width_] each
   std::vector<double> sum_, variance_, squares_, reach_, group_, common_, lost_, one_way_, alike_,
       unsure_, finite_row_;
+  // Of rows that are rounded before: the deviations of the equal rows so far and of all rows, which
+  // are summed; the variances of these equal rows and of all rows, each by itself; by how much the
+  // variances of equal rows together exceed them
+  std::vector<double> step_group_, step_all_, step_own_, step_alone_, step_groups_;
   // A run: the last addends, which are of equal rows and have one weight. Their deviations, and
   // their variances, are summed.
   double run_weight_ = 0;
@@ -163,10 +184,14 @@ class HeadRows {
 
   /// Reads sequence b and key head kv_head: the positions below its lengths. Calls OpenMP.
   void load(int64_t b, int64_t kv_head);
+  /// Finds by how much the declared arithmetic rounds Q, K, V and dO before they are multiplied.
+  /// Call it after each load(); without this call nothing is rounded.
+  void find_steps(const PairErrors& errors);
   /// With top_k: finds which keys count in each loaded row. Call it after each load(); without this
   /// call all keys count. RowEdge describes `ties_hold`. Calls OpenMP.
   void find_edges(const PairErrors& errors, bool ties_hold);
 
+  const Params& params() const { return p_; }
   int64_t group() const { return group_; }  // query heads of a key head
   int64_t query_head(int64_t h) const { return kv_head_ * group_ + h; }
   int64_t sequence() const { return b_; }
@@ -181,6 +206,14 @@ class HeadRows {
   const double* v(int64_t j) const { return v_.data() + j * p_.head_dim_v; }
   const double* q(Query at) const { return q_.data() + row(at) * p_.head_dim; }
   const double* d_o(Query at) const { return do_.data() + row(at) * p_.head_dim_v; }
+  /// The deviations of the errors of these rows, with the signs of their elements: as operands of
+  /// q.k, and as those of the other products. Null where they are exact.
+  const double* q_score_steps(Query at) const { return of(q_score_steps_, row(at), p_.head_dim); }
+  const double* k_score_steps(int64_t j) const { return of(k_score_steps_, j, p_.head_dim); }
+  const double* q_steps(Query at) const { return of(q_steps_, row(at), p_.head_dim); }
+  const double* k_steps(int64_t j) const { return of(k_steps_, j, p_.head_dim); }
+  const double* v_steps(int64_t j) const { return of(v_steps_, j, p_.head_dim_v); }
+  const double* d_o_steps(Query at) const { return of(do_steps_, row(at), p_.head_dim_v); }
   double lse(Query at) const { return lse_[size_t(row(at))]; }
   double delta(Query at) const { return delta_[size_t(row(at))]; }
   /// The errors of a query in a sum over its keys.
@@ -220,6 +253,9 @@ class HeadRows {
   /// Writes equal_o_.
   void find_equal_o();
   int64_t row(Query at) const { return at.h * length_q_ + at.i; }
+  static const double* of(const std::vector<double>& steps, int64_t row, int64_t width) {
+    return steps.empty() ? nullptr : steps.data() + row * width;
+  }
 
   const Tensors& tensors_;
   const Params p_;
@@ -230,7 +266,9 @@ class HeadRows {
   std::vector<double> k_, v_;   // [length_kv_, head_dim], [length_kv_, head_dim_v]
   std::vector<double> q_, do_;  // [group, length_q_, head_dim], [group, length_q_, head_dim_v]
   // [group, length_q_]
-  std::vector<double> lse_, delta_, delta_magnitude_;
+  std::vector<double> lse_, delta_, delta_magnitude_, delta_squares_;
+  // As q_, k_, v_ and do_; empty: exact
+  std::vector<double> q_score_steps_, k_score_steps_, q_steps_, k_steps_, v_steps_, do_steps_;
   std::vector<RoundedO> rounded_o_;
   std::vector<double> equal_o_;  // what is added where queries are equal: the share of each
   GroupedOrder key_order_, query_order_;

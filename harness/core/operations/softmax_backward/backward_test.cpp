@@ -597,7 +597,10 @@ TEST(BackwardGolden, AgreesWithFiniteDifferences) {
   const BackwardArithmetic exact{.score = ATTEST_F64,
                                  .probability = ATTEST_F64,
                                  .product = ATTEST_F64,
-                                 .accumulator = ATTEST_F64};
+                                 .accumulator = ATTEST_F64,
+                                 .qk = ATTEST_F64,
+                                 .operand = ATTEST_F64,
+                                 .delta = ATTEST_F64};
   for (const DType dtype : {ATTEST_F32, ATTEST_F16, ATTEST_BF16})
     for (Shape shape : kShapes) {
       shape.o_dtype = shape.gradient_dtype = ATTEST_F32;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/operations/softmax_backward/common_operands.hpp"
+
 namespace attest::core::backward {
 
 BiasSlice::BiasSlice(const Problem& problem, const Tensors& tensors, const PairErrors& errors,
@@ -21,6 +23,7 @@ BiasSlice::BiasSlice(const Problem& problem, const Tensors& tensors, const PairE
       Head& head = heads_.emplace_back(
           Head{HeadRows(problem, tensors), {of_group, of_group + std::min(group, heads.size())}});
       head.rows.load(sequence, kv_head);
+      head.rows.find_steps(errors);
       head.rows.find_edges(errors, ties_hold);
       head.largest_v = head.rows.largest_v();
     }
@@ -33,28 +36,30 @@ void BiasSlice::element(const PairErrors& errors, int64_t i, int64_t j, Gradient
   for (const Head& head : heads_) {
     const HeadRows& rows = head.rows;
     const int64_t key = rows.geometry().place(j);
+    KeyOperands of_key(rows, errors, 1);
     const auto add = [&](Query at, bool is_alone, bool ends) {
       const std::optional<Pair> pair = rows.pair(errors, at, key, rows.pair_term(at, key));
-      if (pair)
+      if (pair) {
         sum.add(errors.of_bias(*pair, shared_by_queries_ ? rows.errors_among_queries(errors, at)
                                                          : rows.errors_in_row(errors, at)),
                 &kOne, is_alone, ends);
-      else if (ends)
+        of_key.add_d_logit(*pair, at, &kOne);
+      } else if (ends) {
         sum.end_group();
+      }
     };
-    if (!shared_by_queries_) {
+    if (!shared_by_queries_)
       for (int64_t h = head.members.begin; h < head.members.end; ++h)
         add({h, rows.geometry().place(i)}, true, true);
-      continue;
-    }
     const GroupedOrder& order = rows.query_order();
-    for (size_t n = 0; n < order.place.size(); ++n) {
+    for (size_t n = 0; shared_by_queries_ && n < order.place.size(); ++n) {
       const Query at{order.place[n] / rows.length_q(), order.place[n] % rows.length_q()};
       if (head.members.contains(at.h))
         add(at, order.is_alone[n], order.ends[n]);
       else if (order.ends[n])
         sum.end_group();
     }
+    of_key.finish(key, sum);
   }
   sum.finish(errors.arithmetic, dtype_, 1, 0, 0, value, sigma);
 }

@@ -1,0 +1,44 @@
+// What all pairs of one sum read: the query in dQ, the key in dK and dV. Its rounding to an operand
+// moves all addends of the sum. Nothing is kept where the operands are exact.
+#pragma once
+#include <optional>
+
+#include "core/operations/softmax_backward/backward_rows.hpp"
+
+namespace attest::core::backward {
+
+/// Of dQ: q in q.k, and dO in do.v.
+class RowOperands {
+ public:
+  RowOperands(const HeadRows& rows, const PairErrors& errors, int64_t width);
+  /// Adds the pair of key j to a sum that adds its ds times `row`.
+  void add_key(const Pair& pair, int64_t j, const double* row);
+  void finish_query(Query at, GradientSum& sum) const;
+
+ private:
+  const HeadRows& rows_;
+  const double scale_;
+  std::optional<CommonOperand> q_, d_o_;
+};
+
+/// Of sums over the queries of one key: k in q.k, and V in do.v unless probabilities are summed.
+class KeyOperands {
+ public:
+  enum class Sum { kGradients, kProbabilities };
+  KeyOperands(const HeadRows& rows, const PairErrors& errors, int64_t width,
+              Sum sum = Sum::kGradients);
+  /// Adds the pair of a query to a sum that adds its ds, p, or gradient of the logit times `row`.
+  void add_gradient(const Pair& pair, Query at, const double* row);
+  void add_probability(const Pair& pair, Query at, const double* row);
+  void add_d_logit(const Pair& pair, Query at, const double* row);
+  void finish(int64_t j, GradientSum& sum) const;
+
+ private:
+  void add(double of_score, double of_value, Query at, const double* row);
+
+  const HeadRows& rows_;
+  const double scale_;
+  std::optional<CommonOperand> k_, v_;
+};
+
+}  // namespace attest::core::backward
