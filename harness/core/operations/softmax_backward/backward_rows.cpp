@@ -221,13 +221,13 @@ double PairErrors::product(double dot, double magnitude, int64_t width) const {
 }
 
 // In less than float32 each product has three roundings: of dO, of O, and its own. The sum has one.
-double PairErrors::delta(double delta, double magnitude, double squares) const {
+double PairErrors::delta(double delta, double magnitude, double squares, double factors) const {
   const auto width = double(width_v_);
   double variance = squared(Term::kDelta) * kStep * kStep *
                     (magnitude * magnitude + width * delta * delta / 9 + delta * delta / 3);
   if (u_delta_ > kStep)
     variance += squared(Term::kCoarseDelta) * (u_delta_ * u_delta_ * (squares + delta * delta / 3) +
-                                               (width + 1) * eta_delta_ * eta_delta_);
+                                               (width + 1 + factors) * eta_delta_ * eta_delta_);
   return variance;
 }
 
@@ -488,7 +488,7 @@ HeadRows::HeadRows(const Problem& problem, const Tensors& tensors)
   v_.resize(keys * size_t(p_.head_dim_v));
   q_.resize(queries * size_t(p_.head_dim));
   do_.resize(queries * size_t(p_.head_dim_v));
-  for (auto* row : {&lse_, &delta_, &delta_magnitude_, &delta_squares_, &equal_o_})
+  for (auto* row : {&lse_, &delta_, &delta_magnitude_, &delta_squares_, &delta_factors_, &equal_o_})
     row->resize(queries);
   rounded_o_.resize(queries);
 }
@@ -528,6 +528,8 @@ void HeadRows::load(int64_t b, int64_t kv_head) {
       delta_[size_t(n)] = delta.sum;
       delta_magnitude_[size_t(n)] = delta.magnitude;
       delta_squares_[size_t(n)] = delta.squares;
+      const double of_do = norm(d_o, p_.head_dim_v), of_o = norm(o.data(), p_.head_dim_v);
+      delta_factors_[size_t(n)] = of_do * of_do + of_o * of_o;
       rounded_o_[size_t(n)] = rounded_o(d_o, o.data(), steps);
       lse_[size_t(n)] = lse.at({at.outer, head, at.row});
     }
@@ -655,9 +657,10 @@ double HeadRows::o(Query at, int64_t d) const {
 
 QueryErrors HeadRows::errors_in_row(const PairErrors& errors, Query at) const {
   const auto n = size_t(row(at));
-  return {.delta = errors.delta(delta_[n], delta_magnitude_[n], delta_squares_[n]),
-          .given_o = squared(Term::kGivenO) * rounded_o_[n].variance(),
-          .lse = errors.lse(lse_[n])};
+  return {
+      .delta = errors.delta(delta_[n], delta_magnitude_[n], delta_squares_[n], delta_factors_[n]),
+      .given_o = squared(Term::kGivenO) * rounded_o_[n].variance(),
+      .lse = errors.lse(lse_[n])};
 }
 
 QueryErrors HeadRows::errors_among_queries(const PairErrors& errors, Query at) const {

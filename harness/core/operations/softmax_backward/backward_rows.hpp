@@ -93,8 +93,9 @@ class PairErrors {
   double shared_rounding(double logit) const;
   /// Of a product of `width` channels whose addends' magnitudes sum to `magnitude`.
   double product(double dot, double magnitude, int64_t width) const;
-  /// Of delta, from its own sum. `squares`: the sum of the squares of its addends.
-  double delta(double delta, double magnitude, double squares) const;
+  /// Of delta, from its own sum. `squares`: the sum of the squares of its addends; `factors`: that
+  /// of the squares of dO and O.
+  double delta(double delta, double magnitude, double squares, double factors) const;
   /// Q and K before q.k; Q and K, V, and dO before they are multiplied by others.
   const OperandRounding& of_score() const { return of_score_; }
   const OperandRounding& of_row() const { return of_row_; }
@@ -266,7 +267,7 @@ class HeadRows {
   std::vector<double> k_, v_;   // [length_kv_, head_dim], [length_kv_, head_dim_v]
   std::vector<double> q_, do_;  // [group, length_q_, head_dim], [group, length_q_, head_dim_v]
   // [group, length_q_]
-  std::vector<double> lse_, delta_, delta_magnitude_, delta_squares_;
+  std::vector<double> lse_, delta_, delta_magnitude_, delta_squares_, delta_factors_;
   // As q_, k_, v_ and do_; empty: exact
   std::vector<double> q_score_steps_, k_score_steps_, q_steps_, k_steps_, v_steps_, do_steps_;
   std::vector<RoundedO> rounded_o_;
