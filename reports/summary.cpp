@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <numeric>
 
 #include "core/record/case_key.hpp"
+#include "reports/words/pacing.hpp"
 
 namespace attest::reports {
 namespace {
@@ -73,6 +75,13 @@ std::string sentence(const Summary& summary) {
                      kinds(all), not_judged(all));
 }
 
+/// " 2 of 9 paced records missed frames ...": a sentence that follows another; or nothing.
+std::string as_sentence(std::string text) {
+  if (text.empty()) return text;
+  text.front() = char(std::toupper(static_cast<unsigned char>(text.front())));
+  return " " + text + ".";
+}
+
 /// Larger is worse; an error that is no number is as bad as can be.
 double badness(const Record& record) {
   return std::isnan(record.max_ratio) ? INFINITY : record.max_ratio;
@@ -87,13 +96,15 @@ bool is_worse(const Placed& a, const Placed& b) {
 
 Summary summary_of(const Input& input) {
   Summary summary{input.left_out.tallies, {}, {}};
+  FrameCounts frames;
   for (const core::Results& run : input.runs)
     for (const Record& record : run.records) {
       summary.add(record);
+      frames.add(record);
       if (record.outcome.is_bad()) summary.bad.push_back({&run, &record});
     }
   std::ranges::stable_sort(summary.bad, is_worse);
-  summary.sentence = sentence(summary);
+  summary.sentence = sentence(summary) + as_sentence(frames.print());
   return summary;
 }
 

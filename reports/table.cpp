@@ -60,6 +60,9 @@ std::string lines(const std::vector<std::string>& texts) {
   return all;
 }
 
+// A line, or nothing where there is no text.
+std::string line_of(const std::string& text) { return text.empty() ? "" : printable(text) + "\n"; }
+
 // "does not support GRID (7), does not support PAGES (3), and 2 more reasons (5)"
 std::string most_frequent(const std::map<std::string, int>& reasons) {
   constexpr size_t kShown = 3;
@@ -149,7 +152,7 @@ std::string TableWriter::add(const Record& record) {
   text += line(record, width_, colour_) + print_hints(record, width_);
   if (const std::string counted = counter_line(record); !counted.empty())
     text += fmt::format("  {:{}}  {}\n", "", width_, counted);
-  for (const std::string& more : pacing_lines(record))
+  for (const std::string& more : short_pacing_lines(record))
     text += fmt::format("  {:{}}  {}\n", "", width_, more);
   return text;
 }
@@ -161,11 +164,18 @@ std::string TableWriter::ending(const std::vector<Record>& records) const {
     ++counts[record.outcome.verdict()];
     if (record.outcome.verdict() == Verdict::kUnsupported) unsupported.add(record);
   }
-  return unsupported.print() + "\n" + print_verdicts(counts) + "\n" + lines(patterns(records)) +
+  FrameCounts frames;
+  frames.add(records);
+  return unsupported.print() + "\n" + print_verdicts(counts) + "\n" + line_of(frames.print()) +
+         line_of(frames.print_unmeasured()) + lines(patterns(records)) +
          "worst, rms: error as a share of its gate, <= 1 passes; +-: interquartile range; "
          "memory: peak beyond the tensors\n"
          "after a case: batch x heads x tokens x channels; a/b: a of queries, b of keys or "
-         "values\n";
+         "values\n" +
+         (frames.print().empty()
+              ? ""
+              : "frames: latencies are of the first policy, from the arrival; attest report -f md "
+                "has every percentile\n");
 }
 
 std::vector<std::vector<const Record*>> by_case(const std::vector<Record>& records) {

@@ -616,6 +616,7 @@ TEST_F(Cli, SaysInOneLineWhatIsWrong) {
   write("nobody.json", R"({"name": "n", "summary": "s", "cases": [
     {"name": "a", "operation": "softmax", "dtypes": ["f32"], "seq_len_q": 8, "head_dim": 8,
      "impls": ["flash"]}]})");
+  write("mine.cpp", "");
   write("empty.pcd", "");
   write("no.png", "this is no image");
   write("tokens.json", R"({
@@ -672,13 +673,30 @@ TEST_F(Cli, SaysInOneLineWhatIsWrong) {
       {"repro 'softmax seq_len_q=8 num_heads=3 num_kv_heads=2 head_dim=8'", 64, "num_kv_heads"},
       {"repro 'softmax seq_len_q=8 head_dim=100000'", 64, "head_dim"},
       {"repro 'sotfmax seq_len_q=8 head_dim=8'", 64, "softmax"},
-      {"", 64, "subcommand"},
+      {"", 64, "attest: no command was named; there are run, bench, list"},
+      {"run small.json --pace 12Hz", 64,
+       "attest: --pace: no such option, did you mean '--paced'? attest run --help says"},
+      {"run small.json --plugin mine.cpp", 64,
+       "mine.cpp: is a source file, and --plugin takes the library that is built from it: c++ "
+       "-std=c++17 -O3 -shared -fPIC -fvisibility=hidden -I FOLDER_OF_ATTEST_H mine.cpp -o "
+       "mine.so"},
+      {"run small.json --plugin nothing.so", 64, "name a shared library, e.g. ./mine.so"},
+      {"new mine", 64, "mine.cpp exists already; choose another name, or remove it first"},
+      {"scale 'softmax head_dim=8' --over seq_len_q=4k..1k", 64,
+       "values such as 1k,3k,8k, the smallest first"},
+      {"scale 'softmax head_dim=8' --over foo=", 64,
+       "over 'foo=': softmax has no such field with whole numbers; it has batch, num_heads"},
+      {"report nowhere.jsonl", 64,
+       "nowhere.jsonl: cannot be read: No such file or directory; it is to be a file that attest "
+       "run ... -o FILE wrote"},
+      {"doctor nothing", 64, "'nothing': the command takes no such argument; attest doctor --help"},
       {"frob --impl naive", 64, "attest: no command 'frob', but run, bench, list, repro"},
   };
   for (const auto& [arguments, code, words] : cases) {
     const Outcome outcome = attest(arguments);
     EXPECT_EQ(outcome.code, code) << arguments << "\n" << outcome.text;
     EXPECT_THAT(outcome.text, HasSubstr(words)) << arguments;
+    EXPECT_EQ(std::ranges::count(outcome.text, '\n'), 1) << arguments << "\n" << outcome.text;
   }
 }
 

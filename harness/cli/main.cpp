@@ -13,6 +13,7 @@
 
 #include "cli/commands/commands.hpp"
 #include "cli/exit_code.hpp"
+#include "cli/parse_failure.hpp"
 #include "core/isolation/spinning.hpp"
 #include "core/tensor/error.hpp"
 
@@ -51,9 +52,9 @@ int main(int argc, char** argv) {
       cli::add_replay(program),  cli::add_doctor(program),     cli::add_probe(program),
       cli::add_new(program),     cli::add_explain(program),    cli::add_scale(program),
       cli::add_project(program), cli::add_completion(program), cli::add_man(program)};
-  std::vector<std::string> names;
-  for (const CLI::App* command : program.get_subcommands([](const CLI::App*) { return true; }))
-    names.push_back(command->get_name());
+  program.failure_message(
+      [](const CLI::App* app, const CLI::Error& error) { return cli::print_failure(*app, error); });
+  const std::vector<std::string> names = cli::command_names(program);
   if (argc > 1 && argv[1][0] != '-' && std::ranges::find(names, argv[1]) == names.end()) {
     fmt::print(stderr, "attest: no command {}, but {}; attest --help says what they do\n",
                core::in_quotes(argv[1]), fmt::join(names, ", "));

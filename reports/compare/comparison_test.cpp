@@ -384,6 +384,20 @@ TEST(Comparison, LaunchesThatTookTurnsArePaired) {
   EXPECT_FALSE(compare(before, after, {}).cases.at(0).time.paired) << "one side after the other";
 }
 
+// A ratio of the fastest runs stands beside medians: the row and the legend say so, of times that
+// did not change too.
+TEST(Comparison, SaysWhichRatiosAreOfTheFastestRuns) {
+  std::vector<Results> before, after;
+  for (int i = 0; i < 16; ++i) {
+    Record r = passed();
+    r.time = time_of(1e6, uint64_t(i));
+    (i % 4 == 1 || i % 4 == 2 ? after : before).push_back(file({r}, at(i)));
+  }
+  const std::string text = print_comparison(compare(before, after, {}), {});
+  EXPECT_THAT(text, ::testing::ContainsRegex("SAME x1.000 .0.[0-9]+ [01].[0-9]+. .fast."));
+  EXPECT_THAT(text, HasSubstr("(fast): x is of the time that a tenth of the runs beat"));
+}
+
 TEST(Comparison, IsReadable) {
   Record fast = passed("flash_cuda", 1e6), slow = passed("flash_cuda", 1.1e6);
   fast.time->samples_ns.assign(20, 1e6);

@@ -27,6 +27,10 @@ constexpr const char* kErrorWords[kChanges] = {"SAME", "MORE ACCURATE", "LESS AC
 constexpr const char* kVerdictWords[] = {"same", "regressed", "fixed", "skipped"};
 
 constexpr const char* kRatios = "x: after / before, with its interval";
+constexpr const char* kFastest =
+    "(fast): x is of the time that a tenth of the runs beat, which varies less; times, and the "
+    "other "
+    "x, are medians";
 
 struct Meaning {
   const char* code;
@@ -63,17 +67,13 @@ constexpr Meaning kMeanings[] = {
     {"not-measured", "one side has no measured peak"},
 };
 
-bool is_of_fastest(const Changed& changed) {
-  return changed.code == "paired-fast" && changed.change != Change::kSame;
-}
-
 std::string with_ratio(const char* word, const Changed& changed, bool interval) {
   if (changed.change == Change::kInvalid) return fmt::format("{} ({})", word, changed.code);
   std::string text = word;
   if (changed.change != Change::kSame || interval) text += fmt::format(" x{:.3f}", changed.ratio);
   if (interval) text += fmt::format(" [{:.3f} {:.3f}]", changed.low, changed.high);
+  if (changed.of_fastest) text += " (fast)";
   if (changed.change == Change::kInconclusive) text += fmt::format(" ({})", changed.code);
-  if (is_of_fastest(changed)) text += " (fast)";
   return text;
 }
 
@@ -115,14 +115,18 @@ std::string line(const Compared& one, size_t width, bool colour) {
          (one.same_binary ? "  (same binary)\n" : "\n");
 }
 
+/// Whether its row has a ratio that is not of medians.
+bool has_fastest(const Compared& one) {
+  return one.time.of_fastest && one.time.change != Change::kInvalid;
+}
+
 /// What the codes that occur mean.
 std::string meanings(const Comparison& comparison) {
   std::set<std::string> codes;
   for (const Compared& one : comparison.cases)
     for (const Changed* changed : {&one.time, &one.memory, &one.error}) codes.insert(changed->code);
   std::string text = print_meanings(codes);
-  if (std::ranges::any_of(comparison.cases, is_of_fastest, &Compared::time))
-    text += "fast: of the time that a tenth of the runs beat; the other x are of medians\n";
+  if (std::ranges::any_of(comparison.cases, has_fastest)) text += std::string(kFastest) + "\n";
   if (std::ranges::any_of(comparison.cases, of_the_machine))
     text +=
         "machine: implementation, attest, libraries and environment are the same on both sides: "
@@ -175,7 +179,8 @@ nlohmann::json to_json(const Changed& changed, const char* const* words) {
           {"band", changed.band},
           {"launches_before", changed.launches_before},
           {"launches_after", changed.launches_after},
-          {"paired", changed.paired}};
+          {"paired", changed.paired},
+          {"of_fastest", changed.of_fastest}};
 }
 
 nlohmann::json to_json(const Compared& one) {

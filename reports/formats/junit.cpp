@@ -1,6 +1,6 @@
 // JUnit XML. There is no standard; this keeps to the schema of Jenkins' xUnit plugin, which others
 // read too. fail and suspect are failures; error, crash and timeout are errors; unsupported and
-// skipped are skipped.
+// skipped are skipped. Frames and energy are output of a test.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #include "reports/summary.hpp"
 #include "reports/words/escape.hpp"
 #include "reports/words/machine.hpp"
+#include "reports/words/pacing.hpp"
 
 namespace attest::reports {
 namespace {
@@ -47,17 +48,25 @@ std::string details(const Record& record) {
   return text + "spec: " + record.spec + "\nrepeat: " + record.repro + "\n";
 }
 
+/// Frames that were missed, and energy: a test passes all the same.
+std::string system_out(const Record& record) {
+  std::string text;
+  for (const std::string& line : pacing_lines(record)) text += line + "\n";
+  return text.empty() ? "" : fmt::format("      <system-out>{}</system-out>\n", xml(text));
+}
+
 std::string test_case(const Record& record) {
   const char* const name = element(record.outcome.verdict());
   std::string text =
       fmt::format("    <testcase classname=\"{}\" name=\"{}\" time=\"{}\"", xml(class_name(record)),
                   xml(record.case_name + (record.dtype.empty() ? "" : " " + record.dtype)),
                   seconds(spent_ns(record)));
-  if (!name) return text + "/>\n";
+  const std::string output = system_out(record);
+  if (!name) return text + (output.empty() ? "/>\n" : ">\n" + output + "    </testcase>\n");
   text += fmt::format(">\n      <{0} type=\"{1}\" message=\"{2}\"", name,
                       core::name(record.outcome.code), xml(record.outcome.reason));
   text += record.outcome.is_bad() ? fmt::format(">{}</{}>\n", xml(details(record)), name) : "/>\n";
-  return text + "    </testcase>\n";
+  return text + output + "    </testcase>\n";
 }
 
 std::string properties(const core::Results& run) {

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cmath>
 
 #include "reports/gate/gate_text.hpp"
@@ -234,6 +235,29 @@ TEST(Gate, WhatCannotBeJudgedIsUndecided) {
       {{.name = "rule 1", .scope = kEverything, .limits = {{Limit::kSlowerThan, 0.03}}}}, {}};
   EXPECT_EQ(gated(measured(), failing, times).undecided.at(0).code, "not-passed");
   EXPECT_THAT(gated(failing, measured(), times).undecided, IsEmpty()) << "it has become right";
+}
+
+// What no record has is one line, however many cases there are.
+TEST(Gate, SaysOnceWhatIsUndecidedAlike) {
+  std::vector<Record> was, is;
+  for (const char* name : {"a", "b", "c", "d", "e"}) {
+    was.push_back(measured(name));
+    is.push_back(measured(name));
+    is.back().paced.reset();
+    is.back().energy.reset();
+  }
+  is.back().time->samples_ns.assign(1, 1e6);
+  const Gated found = gate({file(was)}, {file(is)}, {{strictest()}, {}}, kToday);
+  EXPECT_EQ(found.undecided.size(), 16u);
+  const std::string text = print_gate(found, false);
+  const std::string title = "undecided:\n";
+  const size_t begin = text.find(title) + title.size(), end = text.find("one-sample: ");
+  EXPECT_EQ(std::ranges::count(text.substr(begin, end - begin), '\n'), 4) << text;
+  EXPECT_THAT(text, HasSubstr("  deadline: no frame was released (no-frames); rule 1 allows 1 %: 5 "
+                              "cases (vit/a f16 flash_cuda, vit/b f16 flash_cuda, vit/c f16 "
+                              "flash_cuda and 2 more)\n"));
+  EXPECT_THAT(text, HasSubstr("\n  vit/e f16 flash_cuda: time: "));
+  EXPECT_EQ(to_json(found)["undecided"].size(), 16u) << "a program gets each";
 }
 
 // Whether the time changed is open; that it did not grow by 3 % is not.

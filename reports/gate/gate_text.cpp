@@ -12,7 +12,7 @@
 namespace attest::reports {
 namespace {
 
-constexpr size_t kWithCommand = 5;
+constexpr size_t kWithCommand = 5, kNamed = 3;
 
 std::string line(const GateFinding& finding) {
   return fmt::format("  {}: {}: {}", finding.key.name(), finding.group, finding.what);
@@ -29,13 +29,39 @@ std::string broken_lines(const std::vector<GateFinding>& broken, bool colour) {
   return text;
 }
 
+/// Findings of which the same is said: frames or energy that no record has.
+using Alike = std::vector<const GateFinding*>;
+
+/// In the order of the first of each.
+std::vector<Alike> fold(const std::vector<GateFinding>& findings) {
+  std::vector<Alike> all;
+  for (const GateFinding& finding : findings) {
+    auto at = std::ranges::find_if(all, [&](const Alike& alike) {
+      return alike.front()->group == finding.group && alike.front()->what == finding.what;
+    });
+    if (at == all.end()) at = all.insert(at, Alike{});
+    at->push_back(&finding);
+  }
+  return all;
+}
+
+/// "  energy: no sensor measured it (no-energy); rule 1 allows 2: 9 cases (a, b, c and 6 more)".
+std::string line(const Alike& alike) {
+  const GateFinding& first = *alike.front();
+  if (alike.size() == 1) return line(first);
+  std::vector<std::string> names;
+  for (const GateFinding* finding : alike)
+    if (names.size() < kNamed) names.push_back(finding->key.name());
+  return fmt::format(
+      "  {}: {}: {} cases ({}{})", first.group, first.what, alike.size(), fmt::join(names, ", "),
+      alike.size() > kNamed ? fmt::format(" and {} more", alike.size() - kNamed) : "");
+}
+
 std::string undecided_lines(const std::vector<GateFinding>& findings) {
   std::string text = findings.empty() ? "" : "undecided:\n";
   std::set<std::string> codes;
-  for (const GateFinding& finding : findings) {
-    text += line(finding) + "\n";
-    codes.insert(finding.code);
-  }
+  for (const Alike& alike : fold(findings)) text += line(alike) + "\n";
+  for (const GateFinding& finding : findings) codes.insert(finding.code);
   text += print_meanings(codes);
   if (codes.contains("not-passed"))
     text += "not-passed: it did not pass, and no rule limits its verdict\n";

@@ -27,6 +27,7 @@ const std::map<std::string, Rule>& rules() {
       {"failure", {{"testcase"}, {}, {"type", "message"}}},
       {"error", {{"testcase"}, {}, {"type", "message"}}},
       {"skipped", {{"testcase"}, {}, {"type", "message"}}},
+      {"system-out", {{"testcase"}, {}, {}}},
   };
   return kRules;
 }
@@ -126,7 +127,7 @@ std::string junit_errors(const std::string& text) {
   const std::string declaration = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
   if (!text.starts_with(declaration)) return "the declaration is missing\n";
   JunitChecker checker;
-  static const std::regex kTag("</?([a-z]+)((?: [a-z]+=\"[^\"]*\")*)(/?)>");
+  static const std::regex kTag("</?([a-z-]+)((?: [a-z]+=\"[^\"]*\")*)(/?)>");
   static const std::regex kAttribute(" ([a-z]+)=\"([^\"]*)\"");
   const std::string body = text.substr(declaration.size());
   auto last = body.begin();

@@ -1,7 +1,11 @@
 #include "reports/words/pacing.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+
+#include "core/record/case_key.hpp"
 #include "reports/words/sizes.hpp"
 #include "reports/words/units.hpp"
 
@@ -11,6 +15,8 @@ namespace {
 using core::EnergyRecord;
 using core::PhaseRecord;
 using core::PolicyRecord;
+
+constexpr const char* kNoSensor = "unknown: this machine has no sensor that attest knows";
 
 // A clock that stood still for a larger share of a series is worth a line.
 constexpr double kHeldShare = 0.05;
@@ -93,6 +99,54 @@ std::string print_slowdown(const core::PacedRecord& paced) {
   return text;
 }
 
+/// "p50 3.20 ms, p90 3.40 ms, max 3.90 ms": the median, and the highest percentile that so many
+/// frames support.
+std::string short_latencies_of(const PolicyRecord& policy) {
+  std::vector<const core::PercentileRecord*> shown;
+  for (const core::PercentileRecord& p : policy.percentiles) {
+    if (shown.empty())
+      shown.push_back(&p);
+    else if (p.claimed_ns && shown.size() == 1)
+      shown.push_back(&p);
+    else if (p.claimed_ns)
+      shown.back() = &p;
+  }
+  std::string text;
+  for (const core::PercentileRecord* p : shown)
+    text += fmt::format("p{:g} {}{}, ", p->share * 100, p->value_at_least ? "at least " : "",
+                        print_time(p->value_ns));
+  return text + fmt::format("max {}{}", policy.never_ran > 0 ? "at least " : "",
+                            print_time(policy.max_latency_ns));
+}
+
+/// "12Hz alone: 0 of 120 frames missed (queue-all), 0 of 121 (latest-only); p50 ...", where the
+/// latencies are those of the first policy.
+std::string short_phase(const PhaseRecord& phase, double period_ns) {
+  std::string text = fmt::format("{:.4g}Hz {}:", 1e9 / period_ns, neighbours_of(phase));
+  for (const PolicyRecord& policy : phase.policies) {
+    const bool first = &policy == &phase.policies.front();
+    text += fmt::format("{} {} of {}{} ({})", first ? "" : ",", policy.missed, policy.frames,
+                        first ? " frames missed" : "", policy.policy);
+  }
+  if (phase.policies.empty()) return text + " no frames";
+  return text + "; " + short_latencies_of(phase.policies.front());
+}
+
+/// "; p99 is 1.46 times that alone", or why that is not known.
+std::string short_slowdown(const core::PacedRecord& paced) {
+  if (!paced.slowdown_refusal.empty())
+    return fmt::format("; no slowdown is known: {}", paced.slowdown_refusal);
+  if (!paced.slowdown) return "";
+  return fmt::format("; p{:g} is {:.2f} times that alone",
+                     100 * paced.slowdown_share.value_or(0.999), *paced.slowdown);
+}
+
+std::string short_energy(const EnergyRecord& energy) {
+  if (!energy.refusal.empty()) return fmt::format("{} unknown: {}", energy.sensor, energy.refusal);
+  return fmt::format("{} {:.3g} J a run, {:.3g} J of it above idle", energy.sensor,
+                     energy.run_joules, energy.net_run_joules);
+}
+
 /// `tokens`: of one run; 0: not known.
 std::string energy_line(const EnergyRecord& energy, int64_t tokens) {
   const std::string title = fmt::format("energy by {} ({})", energy.sensor, energy.covers);
@@ -122,11 +176,71 @@ std::vector<std::string> pacing_lines(const core::Record& record) {
       lines.push_back(std::move(slowdown));
   }
   if (record.energy && record.energy->empty())
-    lines.emplace_back("energy: unknown: this machine has no sensor that attest knows");
+    lines.push_back(fmt::format("energy: {}", kNoSensor));
   if (record.energy)
     for (const EnergyRecord& energy : *record.energy)
       lines.push_back(energy_line(energy, all_tokens_of(record.spec)));
   return lines;
+}
+
+std::vector<std::string> short_pacing_lines(const core::Record& record) {
+  std::vector<std::string> lines;
+  if (record.paced) {
+    const core::PacedRecord& paced = *record.paced;
+    lines.push_back(short_phase(paced.alone, paced.period_ns));
+    if (paced.contended)
+      lines.push_back(short_phase(*paced.contended, paced.period_ns) + short_slowdown(paced));
+  }
+  if (!record.energy || record.energy->empty()) return lines;
+  std::vector<std::string> sensors;
+  for (const EnergyRecord& energy : *record.energy) sensors.push_back(short_energy(energy));
+  lines.push_back(fmt::format("energy: {}", fmt::join(sensors, "; ")));
+  return lines;
+}
+
+void FrameCounts::add(const core::Record& record) {
+  unmeasured_ += record.energy && record.energy->empty();
+  if (!record.paced) return;
+  ++paced_;
+  const auto misses = [](const PhaseRecord& phase) {
+    return std::ranges::any_of(phase.policies,
+                               [](const auto& policy) { return policy.missed > 0; });
+  };
+  missing_ +=
+      misses(record.paced->alone) || (record.paced->contended && misses(*record.paced->contended));
+  add(record, record.paced->alone, "alone");
+  if (record.paced->contended) add(record, *record.paced->contended, "beside other work");
+}
+
+void FrameCounts::add(const core::Record& record, const PhaseRecord& phase, const char* where) {
+  for (const PolicyRecord& policy : phase.policies) {
+    const double share = policy.frames > 0 ? double(policy.missed) / double(policy.frames) : 0;
+    if (share <= largest_share_) continue;
+    largest_share_ = share;
+    worst_ = fmt::format("{}: {} of {} frames ({}, {})", question_of(record).name(), policy.missed,
+                         policy.frames, policy.policy, where);
+  }
+}
+
+void FrameCounts::add(const std::vector<core::Record>& records) {
+  for (const core::Record& record : records) add(record);
+}
+
+std::string FrameCounts::print() const {
+  if (paced_ == 0) return "";
+  if (missing_ == 0)
+    return paced_ == 1 ? "the one paced record missed no frame"
+                       : fmt::format("none of {} paced records missed a frame", paced_);
+  if (paced_ == 1) return "frames were missed: " + worst_;
+  return fmt::format("{} of {} paced records missed frames, the worst {}", missing_, paced_,
+                     worst_);
+}
+
+std::string FrameCounts::print_unmeasured() const {
+  if (unmeasured_ == 0) return "";
+  return fmt::format("energy of {}: {}",
+                     unmeasured_ == 1 ? "1 record" : fmt::format("{} records", unmeasured_),
+                     kNoSensor);
 }
 
 }  // namespace attest::reports

@@ -4,7 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "reports/formats.hpp"
+#include "reports/summary.hpp"
 #include "reports/table.hpp"
+#include "reports/testing/readers.hpp"
 #include "reports/words/units.hpp"
 
 namespace attest::reports {
@@ -159,9 +162,78 @@ TEST(PacingLines, AMachineWithoutSensorsIsSaid) {
 
 TEST(PacingLines, AreBelowTheRowOfTheTable) {
   core::Record record;
+  record.case_name = "c";
+  record.dtype = "f16";
   record.impl = "mine";
   record.paced = core::PacedRecord{.period_ns = 5e7, .alone = a_phase()};
-  EXPECT_THAT(print_table({record}, false), HasSubstr("\n                  20Hz alone, queue-all"));
+  record.energy.emplace();
+  const std::string table = print_table({record}, false);
+  EXPECT_THAT(table,
+              HasSubstr("\n                  20Hz alone: 2 of 500 frames missed (queue-all), 3 "
+                        "of 502 (latest-only); p50 3.00 ms, p99 8.00 ms, max 90.0 ms\n\n"))
+      << "in one line, and what nobody measured has none";
+  EXPECT_THAT(
+      table, HasSubstr("\nframes were missed: c f16 mine: 3 of 502 frames (latest-only, alone)\n"));
+  EXPECT_THAT(table, HasSubstr("\nenergy of 1 record: unknown: this machine has no sensor"));
+}
+
+TEST(PacingLines, OfATableAreOneForEachPhaseAndOneForSensors) {
+  core::Record record;
+  record.paced = core::PacedRecord{.period_ns = 5e7,
+                                   .alone = a_phase(),
+                                   .contended = a_phase(),
+                                   .slowdown = 1.456,
+                                   .slowdown_share = 0.5};
+  record.paced->contended->neighbours = {{"stream:2", 9.51, "GB/s"}};
+  record.paced->contended->policies[0].never_ran = 1;
+  record.energy = {{.sensor = "A", .run_joules = 2, .net_run_joules = 1.45},
+                   {.sensor = "NVML", .refusal = "no answer"}};
+  EXPECT_THAT(short_pacing_lines(record),
+              ElementsAre(HasSubstr("20Hz alone: "),
+                          ::testing::AllOf(
+                              HasSubstr("20Hz beside stream:2 (9.51 GB/s): 2 of 500 frames missed"),
+                              HasSubstr("max at least 90.0 ms; p50 is 1.46 times that alone")),
+                          "energy: A 2 J a run, 1.45 J of it above idle; NVML unknown: no answer"));
+}
+
+core::Record a_paced_record(int64_t missed) {
+  core::Record record;
+  record.suite = "s";
+  record.case_name = "c";
+  record.dtype = "f16";
+  record.impl = "mine";
+  record.outcome.code = core::ReasonCode::kPass;
+  record.paced = core::PacedRecord{.period_ns = 5e7, .alone = a_phase()};
+  for (core::PolicyRecord& policy : record.paced->alone.policies) policy.missed = missed;
+  return record;
+}
+
+TEST(FrameCounts, NameTheRecordThatMissedMost) {
+  FrameCounts counts;
+  EXPECT_EQ(counts.print(), "");
+  counts.add(a_paced_record(0));
+  EXPECT_EQ(counts.print(), "the one paced record missed no frame");
+  counts.add(a_paced_record(0));
+  EXPECT_EQ(counts.print(), "none of 2 paced records missed a frame");
+  counts.add({a_paced_record(1), a_paced_record(7)});
+  EXPECT_EQ(
+      counts.print(),
+      "2 of 4 paced records missed frames, the worst s/c f16 mine: 7 of 500 frames (queue-all, "
+      "alone)");
+}
+
+TEST(FrameCounts, AreInJUnitAndInTheHeadline) {
+  core::Results run;
+  run.begun = run.complete = true;
+  run.records = {a_paced_record(7)};
+  const Input input = make_input({run});
+  EXPECT_EQ(summary_of(input).sentence,
+            "The one judged record passes. Frames were missed: s/c f16 mine: 7 of 500 frames "
+            "(queue-all, alone).");
+  const std::string junit = find_format("junit").print(input, {});
+  EXPECT_EQ(testing::junit_errors(junit), "");
+  EXPECT_THAT(junit, HasSubstr("<system-out>20Hz alone, queue-all: 7 of 500 frames missed"));
+  EXPECT_THAT(junit, HasSubstr("failures=\"0\""));
 }
 
 }  // namespace

@@ -240,7 +240,9 @@ void check_sides(AbArguments& arguments) {
   for (const SideArguments& side : arguments.sides) {
     for (const std::string& path : {side.plugin, side.attest})
       if (!path.empty() && !fs::exists(path))
-        throw core::Error(fmt::format("{}: there is no such file", path));
+        throw core::Error(fmt::format(
+            "{}: there is no such file; name {}", path,
+            path == side.plugin ? "a plugin that was built, e.g. ./mine.so" : "a program attest"));
     for (const std::string& variable : side.environment)
       if (variable.find('=') == variable.npos || variable.front() == '=')
         throw core::Error(fmt::format("{}: must be NAME=VALUE", core::in_quotes(variable)));

@@ -101,6 +101,7 @@ TEST_F(AbCli, FindsASlowerPlugin) {
   EXPECT_THAT(outcome.text,
               AllOf(HasSubstr("2 cases, 11 rounds or more, seed 7; results: out"),
                     HasSubstr("round 11 of 11"), HasSubstr("SLOWER x1.100 [1.100 1.100] (fast)"),
+                    HasSubstr("(fast): x is of the time that a tenth of the runs beat"),
                     HasSubstr("38 launches"), HasSubstr("2 of 2 slower when measured once more")));
   std::ifstream in(folder_ / "out/comparison.json");
   const json comparison = json::parse(in);

@@ -52,7 +52,9 @@ void check_name(const std::string& name) {
 }
 
 void refuse_existing(const fs::path& path) {
-  if (fs::exists(path)) throw core::Error(fmt::format("{} exists already", path.string()));
+  if (fs::exists(path))
+    throw core::Error(
+        fmt::format("{} exists already; choose another name, or remove it first", path.string()));
 }
 
 // The template with the user's names in it.

@@ -12,10 +12,14 @@
 #include "core/device/device_kinds.hpp"
 #include "core/measure/limits/device_limits.hpp"
 #include "core/measure/machine/affinity.hpp"
+#include "core/measure/machine/other_load.hpp"
 #include "reports/words/units.hpp"
 
 namespace attest::cli {
 namespace {
+
+// Other processes that take more of the CPUs than this lower the figures.
+constexpr double kQuietCpus = 0.25;
 
 struct ProbeArguments {
   int threads = 0;
@@ -37,6 +41,9 @@ void print_probe(const core::Probe& probe) {
              probe.threads == 1 ? "1 thread" : fmt::format("{} threads", probe.threads));
   for (const core::ArithmeticPeak& peak : probe.arithmetic)
     print_rate(peak.dtype + " multiply-add", peak.gflops, "GFLOP/s", peak.unit);
+  for (const std::string& dtype : probe.lacking())
+    fmt::print("{:<16} none: this CPU has no unit for it that this system and this build use\n",
+               dtype + " multiply-add");
   print_rate("f32 exp", probe.exp_gps, "Gexp/s", probe.fma().unit);
   for (const core::MemoryLevel& level : probe.levels) {
     const std::string size = level.own_bytes > 0
@@ -71,14 +78,29 @@ nlohmann::json print_devices() {
   return all;
 }
 
+void warn_of_others(double busy_cpus, int cpus) {
+  if (busy_cpus <= kQuietCpus) return;
+  fmt::print(stderr,
+             "attest: warning: other processes kept {:.1f} of {} CPU{} busy meanwhile, so these "
+             "figures may be too low by half or more; run it again on a quiet machine\n",
+             busy_cpus, cpus, cpus == 1 ? "" : "s");
+}
+
 int run(const ProbeArguments& arguments) {
   const auto cpus = int(core::allowed_cpus().size());
+  const core::OtherLoad others(core::allowed_cpus());
   const core::Probe probe =
       core::probe_machine(arguments.threads > 0 ? arguments.threads : cpus, core::ProbeDepth::kAll);
+  const double busy_cpus = others.busy_cpus().value_or(0);
   print_probe(probe);
+  std::fflush(stdout);
+  warn_of_others(busy_cpus, cpus);
   const nlohmann::json devices = print_devices();
   write_json_file("--json", arguments.json_path,
-                  {{"type", "probe"}, {"limits", facts(probe)}, {"devices", devices}});
+                  {{"type", "probe"},
+                   {"limits", facts(probe)},
+                   {"devices", devices},
+                   {"cpus_of_others", busy_cpus}});
   return kOk;
 }
 
@@ -99,7 +121,8 @@ Command add_probe(CLI::App& program) {
       ->type_name("FILE");
   command->footer(
       "Example: attest probe --json limits.json\n"
-      "f16 and bf16 are there where the CPU has units for them. The header of a results file has "
+      "Other processes that take CPUs meanwhile lower the figures: a warning says so. The header "
+      "of a results file has "
       "the same\n"
       "figures but exp and triad, and each timed record its share of the roofline that they make.");
   return [arguments] { return run(*arguments); };

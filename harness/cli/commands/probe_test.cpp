@@ -2,8 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "testing/folder_test.hpp"
 
@@ -28,6 +32,31 @@ TEST_F(Probe, PrintsEveryLimitAndWritesIt) {
   for (const char* key : {"fma_gflops", "all_fma_gflops", "exp_gps", "read_gbs", "triad_gbs"})
     EXPECT_TRUE(limits.contains(key)) << key;
   EXPECT_EQ(limits["threads"], "1");
+}
+
+// The threads are those of another process than the one that measures.
+TEST_F(Probe, WarnsOfABusyMachine) {
+  std::atomic<bool> ends = false;
+  std::vector<std::thread> busy;
+  for (unsigned i = 0; i < 2 * std::thread::hardware_concurrency(); ++i)
+    busy.emplace_back([&] {
+      while (!ends) {
+      }
+    });
+  const Outcome outcome = attest("probe --json limits.json");
+  ends = true;
+  for (std::thread& one : busy) one.join();
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, ContainsRegex("warning: other processes kept [0-9.]+ of [0-9]+ CPUs? "
+                                          "busy meanwhile.*run it again on a quiet machine"));
+  EXPECT_GT(json::parse(std::ifstream(folder_ / "limits.json"))["cpus_of_others"], 0.25);
+}
+
+TEST_F(Probe, HasALineForEachDtype) {
+  const Outcome outcome = attest("probe --threads 1");
+  for (const char* dtype : {"f32", "f16", "bf16"})
+    EXPECT_THAT(outcome.text, ContainsRegex(std::string("\n") + dtype +
+                                            " multiply-add +([0-9]|none: this CPU has no unit)"));
 }
 
 // The fake device has four multiprocessors of sm_90 at 2 GHz, and 512 bits of memory at 1 GHz.

@@ -1,5 +1,6 @@
 // attest scale: judges and times implementations at many sizes, and says how they scale.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <memory>
@@ -51,6 +52,31 @@ class ScalePlanner {
     left_.assign(all.begin(), all.end());
   }
 
+  /// "9 points: 4 sizes of seq_len_q in f32 ...": what is to come, before anything runs.
+  std::string forecast() const {
+    size_t points = 0;
+    std::string text;
+    for (const Entry& entry : entries_)
+      for (const core::Sweep& sweep : entry.sweeps) {
+        const core::Case& base = sweep.of.base;
+        points += sweep.values.size() * base.dtypes.size() * entry.threads.size();
+        text +=
+            fmt::format("{}{} sizes of {} ({} .. {})", text.empty() ? "" : ", ",
+                        sweep.values.size(), sweep.over, sweep.values.front(), sweep.values.back());
+        if (base.dtypes.size() > 1) text += fmt::format(" in {} dtypes", base.dtypes.size());
+        if (entry.threads.size() > 1)
+          text +=
+              fmt::format(" with {} numbers of threads, the largest first", entry.threads.size());
+      }
+    return fmt::format(
+        "{} points for each implementation: {}; before them the smallest problem{}", points, text,
+        arguments_.doublings > 0
+            ? fmt::format(", and after them up to {} rounds of points between others "
+                          "(--doublings 0: none)",
+                          arguments_.doublings)
+            : "");
+  }
+
   /// The plan of the next number of threads; no jobs: there is none left.
   core::Plan next_session() {
     core::Plan plan;
@@ -76,10 +102,21 @@ class ScalePlanner {
     const reports::Scaling scaling = reports::scaling_of(records);
     for (const reports::Gap& gap : reports::gaps(scaling, kLeastRatio))
       add_between(scaling.sweeps[gap.sweep], gap, plan);
+    if (!plan.jobs.empty())
+      fmt::print("added between others, where a fit is loose or implementations cross: {}\n",
+                 names_of(plan));
     return plan;
   }
 
  private:
+  // "seq_len_q=256, seq_len_q=512", each once.
+  static std::string names_of(const core::Plan& plan) {
+    std::vector<std::string> names;
+    for (const core::Job& job : plan.jobs)
+      if (std::ranges::find(names, job.case_name) == names.end()) names.push_back(job.case_name);
+    return fmt::format("{}", fmt::join(names, ", "));
+  }
+
   static bool has(const Entry& entry, int64_t threads) {
     return std::ranges::find(entry.threads, threads) != entry.threads.end();
   }
@@ -122,19 +159,18 @@ std::vector<core::Scaling> read_subjects(const ScaleArguments& arguments) {
     if (arguments.over.empty())
       throw core::Error(fmt::format("scale: {} needs --over, e.g. --over seq_len_q=1k..256k",
                                     core::in_quotes(subject)));
-    all.push_back(core::scaling_of_spec(subject, arguments.over));
+    all.push_back(core::scaling_of_spec(subject, arguments.over, arguments.filter.dtypes));
   }
   if (suites.size() < arguments.subjects.size()) {
     const core::SweepFilter& filter = arguments.filter;
-    if (filter.quick || !filter.names.empty() || !filter.dtypes.empty())
-      throw core::Error(
-          "scale: --quick, --case and --dtype select from suites; a problem has a "
-          "word dtype=f16");
+    if (filter.quick || !filter.names.empty())
+      throw core::Error("scale: --quick and --case select from suites; leave them out");
   } else if (!arguments.over.empty()) {
     throw core::Error("scale: --over goes with a problem; a suite says itself what grows");
   }
-  for (core::Scaling& scaling : core::read_scalings(suites, arguments.filter))
-    all.push_back(std::move(scaling));
+  if (!suites.empty())
+    for (core::Scaling& scaling : core::read_scalings(suites, arguments.filter))
+      all.push_back(std::move(scaling));
   core::number_names(all);
   return all;
 }
@@ -171,6 +207,7 @@ bool has_finding(const reports::Scaling& scaling) {
 
 int run(ScaleArguments& arguments) {
   ScalePlanner planner(entries_of(arguments), arguments);
+  if (!arguments.judging.dry_run) fmt::print("{}\n", planner.forecast());
   reports::Scaling scaling;
   const auto print = [&](const std::vector<core::Record>& records) {
     scaling = reports::scaling_of(records);
@@ -211,7 +248,9 @@ void add_selection(CLI::App& command, ScaleArguments& arguments) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("GLOB");
-  command.add_option("--dtype", arguments.filter.dtypes, "only these dtypes of suites (globs)")
+  command
+      .add_option("--dtype", arguments.filter.dtypes,
+                  "the dtypes of problems: f32,f16,bf16; of suites only these (globs)")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("GLOB");

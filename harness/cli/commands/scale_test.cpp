@@ -94,6 +94,25 @@ TEST_F(Scale, PointsAreAddedWhereTheFitIsLoose) {
   EXPECT_TRUE(found.contains("softmax/seq_len_q=256")) << "two points are too few for a fit";
   EXPECT_TRUE(found.contains("softmax/seq_len_q=128"));
   EXPECT_EQ(found.size(), 6u) << "two doublings of one gap, and the smallest problem";
+  EXPECT_THAT(
+      outcome.text,
+      ::testing::StartsWith("2 points for each implementation: 2 sizes of seq_len_q (64 .. 1024); "
+                            "before them the smallest problem, and after them up to 2 rounds of "
+                            "points between others (--doublings 0: none)\n"));
+  EXPECT_THAT(outcome.text, HasSubstr("\nadded between others, where a fit is loose or "
+                                      "implementations cross: softmax/seq_len_q=256\n"));
+}
+
+TEST_F(Scale, TakesDtypesAsBenchDoes) {
+  const Outcome outcome =
+      scale(kSmall + "--impl naive --threads 1 --doublings 0 --dtype f32,bf16 -o s.jsonl");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_THAT(outcome.text,
+              ::testing::StartsWith("8 points for each implementation: 4 sizes of seq_len_q (64 .. "
+                                    "512) in 2 dtypes; before them the smallest problem\n"));
+  std::set<std::string> dtypes;
+  for (const json& one : results("s.jsonl")) dtypes.insert(one["dtype"]);
+  EXPECT_EQ(dtypes, (std::set<std::string>{"f32", "bf16"}));
 }
 
 TEST_F(Scale, RunsWithEachNumberOfThreads) {
@@ -156,7 +175,10 @@ TEST_F(Scale, SaysWhatIsWrong) {
            {kSmall + "--deadline 0ms", "--deadline: '0ms': must be from"},
            {kSmall + "--memory 0", "--memory: '0': must be at least"},
            {kSmall + "--threads 0", "--threads '0': must be numbers of threads"},
-           {kSmall + "--quick", "select from suites"},
+           {kSmall + "--quick", "--quick and --case select from suites; leave them out"},
+           {kSmall + "--dtype f33", "'dtype=f33': must be f32, f16"},
+           {"'softmax head_dim=64 dtype=f16' --over seq_len_q=1k..4k --dtype f32",
+            "--dtype: the problem has dtype= too; leave one out"},
            {"vit", "vit: has no section scaling"},
            {"vit --over seq_len_q=1k..4k", "--over goes with a problem"},
            {kSmall + "--impl nobody", "--impl nobody: matches none of"}}) {

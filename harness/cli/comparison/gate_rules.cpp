@@ -4,8 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -134,10 +136,23 @@ std::vector<std::string> with(std::vector<std::string> all, const std::vector<st
   return all;
 }
 
+/// What the limits of a group are to look like: an object of larger_than, e.g. "error": {...}.
+std::string form_of(const std::string& group) {
+  std::string keys, example;
+  for (const LimitName& name : reports::kLimits) {
+    if (name.group != group) continue;
+    keys += fmt::format("{}{}", keys.empty() ? "" : ", ", name.key);
+    if (example.empty())
+      example = fmt::format(R"({{"{}": {}}})", name.key, name.is_percent ? R"("3 %")" : "1");
+  }
+  return fmt::format("an object of {}, e.g. \"{}\": {}", keys, group, example);
+}
+
 void read_group(const Place& place, const std::string& group, const json& object, GateRule& rule) {
   std::vector<std::string> known;
   for (const LimitName& name : reports::kLimits)
     if (name.group == group) known.emplace_back(name.key);
+  if (!object.is_object()) place.must_be(form_of(group));
   require_known_keys(place, object, known);
   if (object.empty()) place.fail(fmt::format("sets no limit; it has {}", fmt::join(known, ", ")));
   for (const LimitName& name : reports::kLimits)
@@ -235,7 +250,9 @@ GateRules parse_gate_rules(std::string_view text, const std::string& file) {
 GateRules read_gate_rules(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file || std::filesystem::is_directory(path))
-    throw core::Error(fmt::format("{}: cannot be read", path));
+    throw core::Error(fmt::format(
+        R"({}: cannot be read: {}; write a file such as {{"rules": [{{"verdict": "pass"}}]}})",
+        path, file ? "it is a folder" : std::strerror(errno)));
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   return parse_gate_rules(text, path);
 }

@@ -86,7 +86,12 @@ TEST(GateRules, ErrorsNameTheKeyAndWhatIsRight) {
        "r.json: rule 1: impl: must be one text, or a list of 1 to 100"},
       {R"({"rules": [{"verdict": "passes"}]})",
        "r.json: rule 1: verdict: must be one of pass, not_bad, not_worse"},
-      {R"({"rules": [{"time": "3 %"}]})", "r.json: rule 1: time: must be an object of slower_than"},
+      {R"({"rules": [{"time": 1.1}]})",
+       "r.json: rule 1: time: must be an object of slower_than, e.g. \"time\": {\"slower_than\": "
+       "\"3 %\"}"},
+      {R"({"rules": [{"error": 1}]})",
+       "r.json: rule 1: error: must be an object of max_ratio, rms_ratio, larger_than, e.g. "
+       "\"error\": {\"max_ratio\": 1}"},
       {R"({"rules": [{"time": {}}]})", "r.json: rule 1: time: sets no limit; it has slower_than"},
       {R"({"rules": [{"time": {"slowr_than": "3 %"}}]})",
        "r.json: rule 1: time: unknown key 'slowr_than', did you mean 'slower_than'?"},

@@ -22,7 +22,9 @@ const reports::Floors* FloorsOption::read() {
   if (path_.empty()) return nullptr;
   std::ifstream file(path_);
   const std::string text(std::istreambuf_iterator<char>(file), {});
-  if (!file) throw core::Error(fmt::format("--floor-from {}: cannot be read", path_));
+  if (!file)
+    throw core::Error(
+        fmt::format("--floor-from {}: cannot be read; attest ab --self-check writes it", path_));
   try {
     floors_ = reports::floors_from_json(nlohmann::json::parse(text, nullptr, false));
   } catch (const core::Error& error) {

@@ -1,6 +1,7 @@
 #include "core/problem/sweep.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
@@ -47,6 +48,12 @@ struct OverWord {
   std::vector<int64_t> values;
 };
 
+/// The field that is meant, or those that there are.
+std::string hint_of(const std::string& field, const std::vector<std::string>& known) {
+  const std::string hint = did_you_mean(field, known);
+  return hint.empty() ? fmt::format("; it has {}", fmt::join(known, ", ")) : hint;
+}
+
 OverWord parse_over(const Operation& operation, const std::string& text) {
   const size_t equals = text.find('=');
   if (equals == std::string::npos)
@@ -58,9 +65,11 @@ OverWord parse_over(const Operation& operation, const std::string& text) {
     if (field.type != Field::Type::kF32) known.emplace_back(field.name);
   if (std::ranges::find(known, over.field) == known.end())
     throw Error(fmt::format("over {}: {} has no such field with whole numbers{}", in_quotes(text),
-                            operation.name(), did_you_mean(over.field, known)));
+                            operation.name(), hint_of(over.field, known)));
   const auto values = parse_range(std::string_view(text).substr(equals + 1), kSizeStep);
-  if (!values) throw Error(fmt::format("over {}: must be {}", in_quotes(text), kRangeWords));
+  if (!values)
+    throw Error(
+        fmt::format("over {}: must be {}, the smallest first", in_quotes(text), kRangeWords));
   over.values = *values;
   return over;
 }
@@ -203,20 +212,29 @@ void add_first_sizes(const Operation& operation, const std::vector<std::string>&
   }
 }
 
-Scaling scaling_of_spec(std::string_view spec, const std::vector<std::string>& over) {
+Scaling scaling_of_spec(std::string_view spec, const std::vector<std::string>& over,
+                        const std::vector<std::string>& dtypes) {
   std::vector<Word> words = split_words(spec);
   if (words.empty()) throw Error("an empty problem; e.g. softmax num_heads=8 head_dim=64");
   const std::string operation = words.front().key;
   words.erase(words.begin());
   add_first_sizes(operation_of(operation), over, words);
+  if (!dtypes.empty() && find_word(words, "dtype"))
+    throw Error("--dtype: the problem has dtype= too; leave one out");
   const Problem problem = parse_problem(print_spec(operation, words));
   std::erase_if(words, [](const Word& word) { return word.key == "dtype"; });
   Scaling scaling;
   scaling.over = over;
   scaling.base.name = name_by_features(problem);
   scaling.base.operation = operation;
-  scaling.base.words = std::move(words);
   scaling.base.dtypes = {problem.dtype};
+  if (!dtypes.empty()) scaling.base.dtypes.clear();
+  for (const std::string& dtype : dtypes) {
+    words.push_back({"dtype", dtype});
+    scaling.base.dtypes.push_back(parse_problem(print_spec(operation, words)).dtype);
+    words.pop_back();
+  }
+  scaling.base.words = std::move(words);
   return scaling;
 }
 

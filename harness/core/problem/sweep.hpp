@@ -47,8 +47,10 @@ struct Sweep {
 std::vector<Sweep> sweeps_of(const Scaling& scaling);
 
 /// A section from a spec line. The line need not have the fields that grow. Its name is the
-/// operation with the problem's features: "softmax+window". Throws Error.
-Scaling scaling_of_spec(std::string_view spec, const std::vector<std::string>& over);
+/// operation with the problem's features: "softmax+window". `dtypes`: "f32", "f16" ...; empty: the
+/// line's. Throws Error.
+Scaling scaling_of_spec(std::string_view spec, const std::vector<std::string>& over,
+                        const std::vector<std::string>& dtypes = {});
 
 /// Gives the words that lack a field of `over` the first size of that field. Throws Error as
 /// sweeps_of does.

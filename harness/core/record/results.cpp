@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -40,7 +42,9 @@ void read_line(const std::string& text, Results& results,
 Results visit_results(const std::string& path, const std::function<void(Record)>& visit) {
   std::ifstream file(path, std::ios::binary);
   if (!file || std::filesystem::is_directory(path))
-    throw Error(fmt::format("{}: cannot be read", path));
+    throw Error(
+        fmt::format("{}: cannot be read: {}; it is to be a file that attest run ... -o FILE wrote",
+                    path, file ? "it is a folder" : std::strerror(errno)));
   Results results{.path = path};
   size_t number = 0;
   for (std::string line; std::getline(file, line);) {

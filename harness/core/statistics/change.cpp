@@ -78,7 +78,8 @@ Changed paired(std::span<const Launch> before, std::span<const Launch> after, co
                   .band = std::max(rule.band, by.floor.value_or(rule.floor.value_or(0))),
                   .launches_before = before.size(),
                   .launches_after = after.size(),
-                  .paired = true};
+                  .paired = true,
+                  .of_fastest = by.value == &Launch::fast};
   changed.change = side(changed, rule);
   if (decided(changed.change) && before.size() < least_pairs(coverage))
     changed.change = Change::kInconclusive;

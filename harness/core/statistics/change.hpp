@@ -62,6 +62,7 @@ struct Changed {
   double band = 0;                      // the floor included
   size_t launches_before = 0, launches_after = 0;
   bool paired = false;
+  bool of_fastest = false;  // the ratio is of Launch::fast, not of medians
   double p = 1;  // if paired: the least p-value of the sign tests against the edge of the band,
                  // each divided by its share
 };

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "cli/exit_code.hpp"
+#include "cli/output/progress.hpp"
 #include "core/inputs/event_ledger.hpp"
 #include "core/inputs/prepared.hpp"
 #include "core/problem/spec.hpp"
@@ -81,8 +82,10 @@ void print_groups(const EventSurvey& survey, bool markdown) {
   }
 }
 
+constexpr size_t kShownWords = 4;  // of what a suite excuses
+
 // Names in succession that differ in their last number, by one each time, as first .. last.
-std::string listed(const std::vector<std::string>& names) {
+std::vector<std::string> in_ranges(const std::vector<std::string>& names) {
   auto parts = [](const std::string& name) {
     const size_t at = name.rfind('/') + 1;
     const bool number =
@@ -100,23 +103,30 @@ std::string listed(const std::vector<std::string>& names) {
                         : names[begin]);
     if (end <= begin + 2) end = begin + 1;
   }
-  return fmt::format("{}", fmt::join(words, ", "));
+  return words;
 }
 
-// One line for each reason, or group, with the names that belong to it.
+// One line for each reason, or group, with the names that belong to it, `most` at most.
 void print_names(std::string_view what,
-                 const std::map<std::string, std::vector<std::string>>& names, bool markdown) {
-  for (const auto& [key, list] : names)
-    fmt::print("{}{} {}: {}\n", markdown ? "\n" : "  ", what, key, listed(list));
+                 const std::map<std::string, std::vector<std::string>>& names, bool markdown,
+                 size_t most) {
+  for (const auto& [key, list] : names) {
+    std::vector<std::string> words = in_ranges(list);
+    const size_t left = words.size() - std::min(words.size(), most);
+    words.resize(words.size() - left);
+    fmt::print("{}{} {}: {}{}\n", markdown ? "\n" : "  ", what, key, fmt::join(words, ", "),
+               left > 0 ? fmt::format(" and {} more", left) : "");
+  }
 }
 
-void print_missed(const core::EventLedger::Missed& missed, bool markdown) {
+void print_missed(const core::EventLedger::Missed& missed, bool markdown, bool verbose) {
   std::map<std::string, std::vector<std::string>> by_group, by_reason;
   for (const std::string& name : missed.unsaid) by_group[core::event_group(name)].push_back(name);
   for (const auto& [name, why] : missed.excused)
     by_reason[fmt::format("({})", why)].push_back(name);
-  print_names("missed", by_group, markdown);
-  print_names("missed, and said so", by_reason, markdown);
+  print_names("missed", by_group, markdown, SIZE_MAX);
+  print_names("missed, and said so", by_reason, markdown,
+              markdown || verbose ? SIZE_MAX : kShownWords);
 }
 
 void print_survey(const std::string& title, const EventSurvey& survey,
@@ -128,13 +138,14 @@ void print_survey(const std::string& title, const EventSurvey& survey,
     if (!event.why_not.empty())
       impossible[fmt::format("({})", event.why_not)].push_back(event.name);
   }
+  const bool has_table = !survey.fills.empty() && options.has_tables();
   fmt::print("{}{}: {} of {} events; {} cannot occur\n{}", options.markdown ? "## " : "", title,
              possible - survey.missed().size(), possible, survey.events.size() - possible,
              options.markdown ? "\n" : "");
-  if (!survey.fills.empty()) print_groups(survey, options.markdown);
-  print_missed(missed, options.markdown);
-  if (options.verbose) print_names("cannot occur", impossible, options.markdown);
-  fmt::print("\n");
+  if (has_table) print_groups(survey, options.markdown);
+  print_missed(missed, options.markdown, options.verbose);
+  if (options.verbose) print_names("cannot occur", impossible, options.markdown, SIZE_MAX);
+  if (has_table) fmt::print("\n");
   std::fflush(stdout);
 }
 
@@ -166,7 +177,8 @@ void EventOptions::add_to(CLI::App& command) {
       ->check(CLI::IsMember({"text", "markdown"}).description(""))
       ->type_name("text|markdown");
   command.add_flag("--verbose", verbose,
-                   "with --events: also list events that cannot occur, with the reason");
+                   "with --events: also show which fill causes how many events of each case, and "
+                   "the events that cannot occur, with the reason");
 }
 
 int list_events(const std::vector<std::string>& suites, const std::optional<std::string>& spec,
@@ -177,13 +189,19 @@ int list_events(const std::vector<std::string>& suites, const std::optional<std:
     const EventSurvey survey =
         core::survey_events(problem, seed_of(problem), core::default_fills(problem, false));
     const auto missed = ledger.add({}, survey);
-    print_survey(core::print_problem(problem), survey, missed, options);
+    EventOptions whole = options;
+    whole.one_problem = true;
+    print_survey(core::print_problem(problem), survey, missed, whole);
     return missed.unsaid.empty() ? kOk : kBad;
   }
   core::TokenStore tokens({});
   bool well = true;
+  size_t unsaid = 0;
   const core::Plan plan = core::plan_suites(suites, options.filter);
+  Progress progress(plan.jobs.size());
   for (const core::Job& job : plan.jobs) {
+    const std::string title = fmt::format("{}/{} {}", job.suite, job.case_name, job.dtype);
+    progress.start(title);
     const core::SuiteJob& source = std::get<core::SuiteJob>(job.source);
     const core::Case& wanted = *source.wanted;
     const core::Tokens* own =
@@ -192,10 +210,16 @@ int list_events(const std::vector<std::string>& suites, const std::optional<std:
     const EventSurvey survey =
         core::survey_events(problem, seed_of(problem), core::fills_of(wanted, problem), own);
     const auto missed = ledger.add(wanted, survey);
-    print_survey(fmt::format("{}/{} {}", job.suite, job.case_name, job.dtype), survey, missed,
-                 options);
+    progress.finish();
+    progress.clear();
+    print_survey(title, survey, missed, options);
+    unsaid += !missed.unsaid.empty();
     well &= missed.unsaid.empty();
   }
+  if (!options.markdown)
+    fmt::print("{} of {} cases and dtypes miss an event and do not say why{}\n", unsaid,
+               plan.jobs.size(),
+               options.verbose ? "" : "; --verbose shows the events of each fill");
   // What a case says is out of date only where all of its problems were looked at.
   if (!options.filter.dtypes.empty() || options.filter.quick) return well ? kOk : kBad;
   for (const std::string& glob : ledger.stale()) {

@@ -212,6 +212,14 @@ Probe probe_machine(int threads, ProbeDepth depth) {
   return probe;
 }
 
+std::vector<std::string> Probe::lacking() const {
+  std::vector<std::string> dtypes;
+  for (const char* dtype : {"f32", "f16", "bf16"})
+    if (std::ranges::find(arithmetic, dtype, &ArithmeticPeak::dtype) == arithmetic.end())
+      dtypes.emplace_back(dtype);
+  return dtypes;
+}
+
 std::map<std::string, std::string> facts(const Probe& probe) {
   std::map<std::string, std::string> all{
       {"vectors", probe.fma().unit},

@@ -41,6 +41,9 @@ struct Probe {
 
   const ArithmeticPeak& fma() const { return arithmetic.front(); }
   const MemoryLevel& memory() const { return levels.back(); }
+  /// Those of "f32", "f16" and "bf16" that no unit of this CPU multiplies, or none that the system
+  /// and this build use.
+  std::vector<std::string> lacking() const;
 };
 
 /// What a probe measures.

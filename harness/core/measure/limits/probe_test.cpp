@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 #include <vector>
 
 #include "core/measure/limits/compute_units.hpp"
@@ -27,6 +28,12 @@ TEST(Probe, ReadsEveryVector) {
     --word;
   }
   EXPECT_EQ(run_reads(buffer.data(), buffer.size(), 3), 3 * before);
+}
+
+TEST(Probe, NamesTheDtypesThatNoUnitMultiplies) {
+  Probe probe;
+  probe.arithmetic = {{"f32", "AVX2", {1, 1}}, {"bf16", "AMX", {1, 1}}};
+  EXPECT_EQ(probe.lacking(), std::vector<std::string>{"f16"});
 }
 
 TEST(Probe, TriadReachesEveryElement) {

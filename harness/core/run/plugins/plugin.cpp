@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <iterator>
 #include <stdexcept>
 
 #include "core/device/device_kinds.hpp"
@@ -36,6 +37,21 @@ Clock::time_point in_seconds(double seconds) {
 Outcome malformed() {
   return {ReasonCode::kErrorProtocol,
           "the worker's answer is malformed; did the plugin write into its connection?"};
+}
+
+/// Throws Error if the file is the source of a plugin.
+void require_library(const fs::path& path) {
+  static const std::string kSources[] = {".c", ".cc", ".cpp", ".cxx", ".cu", ".h", ".hpp"};
+  if (std::ranges::find(kSources, path.extension().string()) == std::end(kSources)) return;
+  throw Error(fmt::format(
+      "{0}: is a source file, and --plugin takes the library that is built from it: {1} "
+      "-I FOLDER_OF_ATTEST_H {0} -o {2}",
+      path.string(),
+      path.extension() == ".cu" ? "nvcc -std=c++17 -O3 --expt-relaxed-constexpr -shared -Xcompiler "
+                                  "-fPIC,-fvisibility=hidden"
+      : path.extension() == ".c" ? "cc -O2 -shared -fPIC -fvisibility=hidden"
+                                 : "c++ -std=c++17 -O3 -shared -fPIC -fvisibility=hidden",
+      fs::path(path).replace_extension(".so").string()));
 }
 
 }  // namespace
@@ -72,7 +88,11 @@ std::string refuses(const Implementation& implementation, const Problem& problem
 Plugin::Plugin(const fs::path& path, const WorkerOptions& options)
     : path_(fs::absolute(path)), file_name_(path.filename()), options_(options) {
   if (!fs::is_regular_file(path))
-    throw Error(fmt::format("{}: no such plugin file", path.string()));
+    throw Error(
+        fmt::format("{}: no such plugin file; name a shared library, e.g. ./mine.so, which attest "
+                    "new shows how to build",
+                    path.string()));
+  require_library(path);
   worker_ = std::make_unique<Worker>(path_, options_);
 }
 

@@ -1,0 +1,60 @@
+#include "cli/parse_failure.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "core/problem/hint.hpp"
+#include "core/tensor/error.hpp"
+
+namespace attest::cli {
+namespace {
+
+/// The options of a command with their dashes: "--paced", "-o".
+std::vector<std::string> option_names(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
+  }
+  return names;
+}
+
+/// The first word that the command does not take.
+std::string explain_extra(const CLI::App& command, const std::string& word) {
+  if (!word.starts_with("-"))
+    return fmt::format("{}: the command takes no such argument", core::in_quotes(word));
+  const std::string name = word.substr(0, word.find('='));
+  return fmt::format("{}: no such option{}", name, core::did_you_mean(name, option_names(command)));
+}
+
+}  // namespace
+
+std::vector<std::string> command_names(const CLI::App& program) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : program.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(command->get_name());
+  return names;
+}
+
+std::string print_failure(const CLI::App& program, const CLI::Error& error) {
+  const std::vector<CLI::App*> chosen = program.get_subcommands();
+  if (chosen.empty() && error.get_name() == "RequiredError")
+    return fmt::format(
+        "attest: no command was named; there are {}; attest --help says what they do\n",
+        fmt::join(command_names(program), ", "));
+  const CLI::App& command = chosen.empty() ? program : *chosen.front();
+  std::string text = error.what();
+  // "The following arguments were not expected: --pace 12Hz"
+  if (error.get_exit_code() == int(CLI::ExitCodes::ExtrasError)) {
+    const size_t first = text.find(": ") + 2;
+    text = explain_extra(command, text.substr(first, text.find(' ', first) - first));
+  }
+  std::ranges::replace(text, '\n', ' ');
+  return fmt::format("attest: {}{} attest {}--help says what there is\n", text,
+                     text.ends_with('?') ? "" : ";",
+                     chosen.empty() ? "" : command.get_name() + " ");
+}
+
+}  // namespace attest::cli
