@@ -465,7 +465,7 @@ typedef struct attest_impl {
   uint64_t dtypes;            // ATTEST_BIT(dtype) of the float tensors that it takes (LSE apart)
   // The ATTEST_WITH_ bits that it takes, each alone and all together. query refuses exceptions.
   uint64_t features;
-  const char* name;     // [a-z0-9_]+, <method>_<arch>: "flash_cpu"
+  const char* name;     // [a-z0-9_]+, <method>_<arch>: "flash_cpu"; a second one is name@plugin.so
   const char* version;  // any text that changes with the results
   const char* summary;  // one line for people
 

@@ -165,7 +165,7 @@ void expect_all_bugs_caught(const std::string& library, const Outcomes& found) {
 
 TEST(DefaultSuite, FailsTheTemplateBrokenInEachFeature) {
   const Outcomes found = run_fills_then_all("template_bugs.so", First::kTiny);
-  EXPECT_EQ(found.passed.size(), 37u);
+  EXPECT_EQ(found.passed.size(), 45u);
   expect_all_bugs_caught("template_bugs.so", found);
 }
 
@@ -320,7 +320,8 @@ TEST(DefaultSuite, LeavesNothingThatIsDeclaredUnjudged) {
           "template_none: declared, never judged: GQA, HEAD_DIM_V, CAUSAL, WINDOW, DIAGONAL, "
           "SOFTCAP, "
           "BIAS, MASK, SEQ_LENS, PAGES, ORDER, PATCHES, GRID, REL_BIAS, STRIDES, MIXED_DTYPE, "
-          "UNALIGNED, ALIBI, SINKS, f16, bf16, f64"));
+          "UNALIGNED, ALIBI, SINKS, BLOCK_MASK, GLOBAL, TOP_K, DESCALE, f16, bf16, f64, f8e4m3, "
+          "f8e5m2"));
   EXPECT_EQ(run_attest("/tmp", healthy + " --case tiny/dense --strict").code, 3);
 }
 

@@ -47,6 +47,13 @@ constexpr const char *
        "softmax num_heads=2 seq_len_q=61 head_dim=16 window_left=7 window_right=3 "
        "global_tokens=3",
    *kTopK = "softmax num_heads=2 seq_len_q=61 head_dim=16 top_k=9",
+   *kF8 =
+       "softmax num_heads=2 seq_len_q=61 head_dim=16 q=f8e4m3 k=f8e4m3 v=f8e4m3 q_descale "
+       "k_descale "
+       "v_descale",
+   *kF8Blocks =
+       "softmax num_heads=2 seq_len_q=61 head_dim=16 q=f8e4m3 k=f8e4m3 v=f8e4m3 "
+       "descale_block_kv=16 k_descale v_descale",
    *kFourHeads = "softmax num_heads=4 seq_len_q=20 head_dim=16",
    *kPackedMore = "softmax batch=6 num_heads=2 seq_len_q=40 head_dim=16 cu_seqlens_q cu_seqlens_kv",
    *kMany = "softmax num_heads=2 seq_len_q=197 head_dim=16",
@@ -197,6 +204,9 @@ constexpr Planted kPlanted[] = {
      "variant '(second )?top_k'|the problem itself"},
     {"state_key_of_top_k_present", kTopK, "plan-reuse",
      "variant 'second top_k'|the problem itself"},
+    {"state_key_without_descale", kF8, "plan-reuse", "variant '[qkv]_descale'|the problem itself"},
+    {"state_key_without_descale_blocks", kF8Blocks, "plan-reuse",
+     "variant 'descale_block_kv'|the problem itself"},
     {"state_key_without_lengths", kPlain, "plan-reuse", "plan-reuse"},
     // In both orders a plan of the usual scale comes before that of the variant, which is wrong by
     // the same bits in both.

@@ -162,6 +162,7 @@ const std::vector<Expected>& mutant_expectations() {
       {"mutant_deformable_small_weight", "deformable deformable_aligned", 61, "borders"},
       {"mutant_deformable_value_cut", "deformable deformable_aligned", 61, "borders"},
       {"mutant_deformable_one_pixel", "deformable_aligned", 61, "random"},
+      {"mutant_deformable_nearest_row", "deformable deformable_aligned", 61, "borders"},
   };
   return all;
 }

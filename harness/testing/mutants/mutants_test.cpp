@@ -234,6 +234,7 @@ TEST(Mutants, EachDefaultFillAloneSeesOne) {
       {"borders", "mutant_deformable_weight_cut", "deformable", "f32"},
       {"borders", "mutant_deformable_small_weight", "deformable", "f32"},
       {"borders", "mutant_deformable_value_cut", "deformable", "f32"},
+      {"borders", "mutant_deformable_nearest_row", "deformable", "f32"},
       {"far", "mutant_deformable_wrap_32", "deformable", "bf16"},
       {"huge", "mutant_max_without_sink", "capped_sinks", "bf16"},
       {"wild", "mutant_max_of_sink", "capped_sinks", "f32"},

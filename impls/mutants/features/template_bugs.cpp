@@ -37,10 +37,18 @@ enum class Bug {
   kUnaligned,
   kAlibi,
   kSinks,
+  kBlockMask,
+  kGlobalTokens,
+  kTopK,
+  kTopKTies,
+  kDescale,
+  kDescaleBlocks,
   kF32,
   kF16,
   kBF16,
   kF64,
+  kF8E4M3,
+  kF8E5M2,
   kLinearNone,
   kLinearGqaTiled,
   kLinearHeadDimV,
@@ -84,10 +92,19 @@ constexpr Description kBugs[] = {
      "V is read from the 64 bytes that its first element lies in"},
     {Bug::kAlibi, "template_alibi", "distance is forgotten"},
     {Bug::kSinks, "template_sinks", "the sink is forgotten"},
+    {Bug::kBlockMask, "template_block_mask", "the block mask is forgotten"},
+    {Bug::kGlobalTokens, "template_global_tokens", "no token is global"},
+    {Bug::kTopK, "template_top_k", "all keys of a row count"},
+    {Bug::kTopKTies, "template_top_k_ties", "only the first of equal keys count"},
+    {Bug::kDescale, "template_descale", "the factors of K are forgotten"},
+    {Bug::kDescaleBlocks, "template_descale_blocks",
+     "all keys have the factors of the first block"},
     {Bug::kF32, "template_f32", "the scale is forgotten in f32"},
     {Bug::kF16, "template_f16", "the scale is forgotten in f16"},
     {Bug::kBF16, "template_bf16", "the scale is forgotten in bf16"},
     {Bug::kF64, "template_f64", "the scale is forgotten in f64"},
+    {Bug::kF8E4M3, "template_f8e4m3", "the scale is forgotten in f8e4m3"},
+    {Bug::kF8E5M2, "template_f8e5m2", "the scale is forgotten in f8e5m2"},
     {Bug::kLinearNone, "template_linear_none", "linear attention as plain, healthy"},
     {Bug::kLinearGqaTiled, "template_linear_gqa_tiled", "V of head h % num_kv_heads"},
     {Bug::kLinearHeadDimV, "template_linear_head_dim_v", "writes head_dim channels of head_dim_v"},
@@ -106,13 +123,15 @@ constexpr size_t kTables = sizeof kBugs / sizeof *kBugs;
 
 constexpr uint64_t kDtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) |
                              ATTEST_BIT(ATTEST_BF16) | ATTEST_BIT(ATTEST_F64);
+constexpr uint64_t kF8Dtypes = ATTEST_BIT(ATTEST_F8E4M3) | ATTEST_BIT(ATTEST_F8E5M2);
 constexpr uint64_t kLayouts = ATTEST_WITH_GQA | ATTEST_WITH_HEAD_DIM_V | ATTEST_WITH_MASK |
                               ATTEST_WITH_STRIDES | ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_UNALIGNED;
 constexpr uint64_t kSoftmax =
     kLayouts | ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW | ATTEST_WITH_DIAGONAL |
     ATTEST_WITH_SOFTCAP | ATTEST_WITH_BIAS | ATTEST_WITH_LSE | ATTEST_WITH_VARLEN |
     ATTEST_WITH_SEQ_LENS | ATTEST_WITH_PAGES | ATTEST_WITH_ORDER | ATTEST_WITH_PATCHES |
-    ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS | ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS;
+    ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS | ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS |
+    ATTEST_WITH_BLOCK_MASK | ATTEST_WITH_GLOBAL | ATTEST_WITH_TOP_K | ATTEST_WITH_DESCALE;
 
 template <class Params>
 using Copy = mutants::ProblemCopy<Params>;
@@ -156,12 +175,17 @@ void spoil(Bug bug, Copy<attest_softmax_params>& c) {
     case Bug::kUnaligned: c.align(ATTEST_V); break;
     case Bug::kAlibi: c.forget(ATTEST_ALIBI_SLOPES); break;
     case Bug::kSinks: c.forget(ATTEST_SINKS); break;
+    case Bug::kBlockMask: c.forget(ATTEST_BLOCK_MASK); break;
+    case Bug::kGlobalTokens: p.global_tokens = 0; break;
+    case Bug::kTopK: p.top_k = 0; break;
+    case Bug::kTopKTies: p.top_k_ties = ATTEST_TOP_K_FIRST; break;
+    case Bug::kDescale: c.forget(ATTEST_K_DESCALE); break;
+    case Bug::kDescaleBlocks: p.descale_block_kv = 0; break;
     default: break;
   }
-  constexpr std::pair<Bug, int32_t> kOfDtypes[] = {{Bug::kF32, ATTEST_F32},
-                                                   {Bug::kF16, ATTEST_F16},
-                                                   {Bug::kBF16, ATTEST_BF16},
-                                                   {Bug::kF64, ATTEST_F64}};
+  constexpr std::pair<Bug, int32_t> kOfDtypes[] = {
+      {Bug::kF32, ATTEST_F32}, {Bug::kF16, ATTEST_F16},       {Bug::kBF16, ATTEST_BF16},
+      {Bug::kF64, ATTEST_F64}, {Bug::kF8E4M3, ATTEST_F8E4M3}, {Bug::kF8E5M2, ATTEST_F8E5M2}};
   for (const auto& [of, dtype] : kOfDtypes)
     if (bug == of && c.tensor[ATTEST_Q].dtype == dtype) p.softmax_scale = 1;
 }
@@ -182,6 +206,20 @@ int64_t written_channels(bool cut, int64_t head_dim, int64_t head_dim_v) {
   return cut ? std::min(head_dim, head_dim_v) : head_dim_v;
 }
 
+/// Hides all but the top_k largest logits of a row. NaN counts as the largest.
+void keep_top_k(const attest_softmax_params& p, std::vector<float>& logits) {
+  const auto rank = [&](size_t key) { return std::isnan(logits[key]) ? INFINITY : logits[key]; };
+  std::vector<size_t> keys;
+  for (size_t key = 0; key < logits.size(); ++key)
+    if (logits[key] != -INFINITY) keys.push_back(key);
+  std::stable_sort(keys.begin(), keys.end(), [&](size_t x, size_t y) { return rank(x) > rank(y); });
+  size_t count = std::min(keys.size(), static_cast<size_t>(p.top_k));
+  while (p.top_k_ties == ATTEST_TOP_K_ALL_TIES && count < keys.size() &&
+         rank(keys[count]) == rank(keys[count - 1]))
+    ++count;
+  for (; count < keys.size(); ++count) logits[keys[count]] = -INFINITY;
+}
+
 // Declared: f32. So f64 is computed in f32 too.
 template <class T>
 void attend(Bug bug, const attest::Softmax<T>& a) {
@@ -195,19 +233,28 @@ void attend(Bug bug, const attest::Softmax<T>& a) {
             written_channels(bug == Bug::kHeadDimV, a.p.head_dim, a.p.head_dim_v);
         std::vector<float> sum(static_cast<size_t>(a.p.head_dim_v));
         float top = -INFINITY, total = 0;
-        for (auto [j, end] = a.keys(b, i); j < end; ++j) {
+        const attest::Keys keys = a.keys(b, i);
+        std::vector<float> logits;
+        for (int64_t j = keys.begin; j < keys.end; ++j) {
           const auto [bk, key] = a.key(b, j);
           float dot = 0;
           for (int64_t d = 0; d < a.p.head_dim; ++d)
             dot += static_cast<float>(a.q(bq, h, row, d)) *
                    static_cast<float>(a.k(bk, a.kv_head(h), key, d));
-          const float s = a.logit(dot, b, h, i, j);
+          const float factor = a.q_factor(b, h, i) * a.k_factor(b, a.kv_head(h), j);
+          logits.push_back(a.logit(dot * factor, b, h, i, j));
+        }
+        if (a.p.top_k > 0) keep_top_k(a.p, logits);
+        for (int64_t j = keys.begin; j < keys.end; ++j) {
+          const auto [bk, key] = a.key(b, j);
+          const float s = logits[static_cast<size_t>(j - keys.begin)];
           if (s == -INFINITY) continue;
           const float peak = std::max(top, s), keep = std::exp(top - peak),
-                      weight = std::exp(s - peak);
+                      weight = std::exp(s - peak),
+                      weight_of_v = weight * a.v_factor(b, a.kv_head(h), j);
           for (int64_t d = 0; d < channels; ++d) {
             float& channel = sum[static_cast<size_t>(d)];
-            channel = keep * channel + weight * static_cast<float>(a.v(bk, value_of, key, d));
+            channel = keep * channel + weight_of_v * static_cast<float>(a.v(bk, value_of, key, d));
           }
           total = keep * total + weight;
           top = peak;
@@ -274,20 +321,23 @@ struct Template {
       .version = "1",
       .summary = kBugs[kIndex].summary,
       .operation = kIsLinear ? ATTEST_LINEAR : ATTEST_SOFTMAX,
-      .dtypes = kDtypes,
+      .dtypes = kIsLinear ? kDtypes : kDtypes | kF8Dtypes,
       .features = kIsLinear ? kLayouts | ATTEST_WITH_QUERY_MASK : kSoftmax};
   using Params = std::conditional_t<kIsLinear, attest_linear_params, attest_softmax_params>;
   const attest_problem& problem;
 
-  template <class T>
   void run(void* const* data, void* /*workspace*/, void* /*stream*/) {
     Copy<Params> copy(problem, data);
     spoil(kBug, copy);
     constexpr bool kOneDtype = kBug == Bug::kMixedDtype || kBug == Bug::kLinearMixedDtype;
-    if (!kOneDtype && (problem.features & ATTEST_WITH_MIXED_DTYPE))
-      attend_as<attest::Any>(copy);
-    else
-      attend_as<T>(copy);
+    const bool mixed = !kOneDtype && (problem.features & ATTEST_WITH_MIXED_DTYPE);
+    switch (mixed ? ATTEST_NONE : problem.tensor[ATTEST_Q].dtype) {
+      case ATTEST_F32: return attend_as<float>(copy);
+      case ATTEST_F16: return attend_as<attest::Half>(copy);
+      case ATTEST_BF16: return attend_as<attest::BFloat16>(copy);
+      case ATTEST_F64: return attend_as<double>(copy);
+      default: return attend_as<attest::Any>(copy);
+    }
   }
 
  private:

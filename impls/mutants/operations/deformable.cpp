@@ -104,7 +104,10 @@ class DeformableKernel {
     }
     if (!inside && !(is(Mutation::kDeformableWrap32) && std::isfinite(x) && std::isfinite(y)))
       return;
-    const Place across = place(x), down = place(y);
+    const Place across = place(x);
+    Place down = place(y);
+    if (is(Mutation::kDeformableNearestRow) && across.share == 0)
+      down = {static_cast<int64_t>(std::nearbyint(y)), 0};
     for (int k = 0; k < 4; ++k)
       add_pixel(
           b, h, level, down.first + k / 2, across.first + k % 2, height, width,

@@ -155,6 +155,7 @@ enum class Mutation {
   kDeformableSmallWeight,
   kDeformableValueCut,
   kDeformableOnePixel,
+  kDeformableNearestRow,
   kCount
 };
 
@@ -386,6 +387,8 @@ constexpr Description kMutations[] = {
      "values above 256 are cut to it"},
     {Mutation::kDeformableOnePixel, "mutant_deformable_one_pixel",
      "does not align the corners of an axis of one pixel"},
+    {Mutation::kDeformableNearestRow, "mutant_deformable_nearest_row",
+     "reads the nearest row alone where x is a pixel's centre"},
 };
 
 constexpr size_t kTables = sizeof kMutations / sizeof *kMutations;

@@ -70,6 +70,8 @@ enum class Bug {
   kKeyOfGlobalPresent,
   kKeyWithoutTopK,
   kKeyOfTopKPresent,
+  kKeyWithoutDescale,
+  kKeyWithoutDescaleBlocks,
   kKeyWithoutLengths,
   kScaleBySizes,
   kRoundsBySizes,
@@ -202,6 +204,12 @@ constexpr Description describe(Bug bug) {
       return {"state_key_without_top_k", "a cache of plans without top_k in its keys"};
     case Bug::kKeyOfTopKPresent:
       return {"state_key_of_top_k_present", "a cache that only knows whether there is a top_k"};
+    case Bug::kKeyWithoutDescale:
+      return {"state_key_without_descale",
+              "a cache of plans without factors of 8 bits in its keys"};
+    case Bug::kKeyWithoutDescaleBlocks:
+      return {"state_key_without_descale_blocks",
+              "a cache that only knows which tensors have factors"};
     case Bug::kKeyWithoutLengths:
       return {"state_key_without_lengths", "a cache of plans without SEQ_LENS in its keys"};
     case Bug::kScaleBySizes:
@@ -247,6 +255,62 @@ struct OwnProblem {
     problem.tensor = tensor.data();
   }
   OwnProblem(const OwnProblem&) = delete;
+};
+
+constexpr int32_t kDescales[] = {ATTEST_Q_DESCALE, ATTEST_K_DESCALE, ATTEST_V_DESCALE};
+
+constexpr bool is_f8(int32_t dtype) { return dtype == ATTEST_F8E4M3 || dtype == ATTEST_F8E5M2; }
+
+/// A problem in 8 bits as one in float32: dense Q, K and V that have their factors in them.
+class Widened {
+ public:
+  Widened(const attest_problem& from, void* const* given) : own_(from) {
+    std::copy_n(given, ATTEST_ROLES, data_.begin());
+    const attest::Softmax<attest::Any> a(from, given);
+    float *q = make_dense(ATTEST_Q), *k = make_dense(ATTEST_K), *v = make_dense(ATTEST_V);
+    for (int64_t b = 0; b < a.p.batch; ++b) {
+      for (int64_t i = 0; i < a.length_q(b); ++i)
+        for (int64_t h = 0; h < a.p.num_heads; ++h)
+          widen(a.q, a.query(b, i), h, a.q_factor(b, h, i), q);
+      for (int64_t j = 0; j < a.length_kv(b); ++j)
+        for (int64_t h = 0; h < a.p.num_kv_heads; ++h) {
+          widen(a.k, a.key(b, j), h, a.k_factor(b, h, j), k);
+          widen(a.v, a.key(b, j), h, a.v_factor(b, h, j), v);
+        }
+    }
+    for (const int32_t role : kDescales) {
+      own_.tensor[static_cast<size_t>(role)] = {};
+      data_[static_cast<size_t>(role)] = nullptr;
+    }
+  }
+  const attest_problem& problem() const { return own_.problem; }
+  void* const* data() const { return data_.data(); }
+
+ private:
+  float* make_dense(int32_t role) {
+    attest_tensor& tensor = own_.tensor[static_cast<size_t>(role)];
+    int64_t count = 1;
+    for (int axis = tensor.rank - 1; axis >= 0; --axis) {
+      tensor.stride[axis] = tensor.dim[axis] > 1 ? count : 0;
+      count *= tensor.dim[axis];
+    }
+    tensor.dtype = ATTEST_F32;
+    std::vector<float>& floats = floats_[role];
+    floats.resize(static_cast<size_t>(count));
+    data_[static_cast<size_t>(role)] = floats.data();
+    return floats.data();
+  }
+  static void widen(const attest::View<attest::Any>& from, const attest::Cell& at, int64_t h,
+                    float factor, float* to) {
+    const int64_t width = from.dim(3);
+    float* row = to + ((at.batch * from.dim(1) + h) * from.dim(2) + at.row) * width;
+    for (int64_t d = 0; d < width; ++d)
+      row[d] = factor * static_cast<float>(from(at.batch, h, at.row, d));
+  }
+
+  OwnProblem own_;
+  std::array<void*, ATTEST_ROLES> data_{};
+  std::map<int32_t, std::vector<float>> floats_;
 };
 
 /// Takes from a problem what the keys of a cache lack.
@@ -318,6 +382,18 @@ void forget(Bug bug, OwnProblem& own) {
     case Bug::kKeyOfGlobalPresent: p.global_tokens = p.global_tokens > 0; break;
     case Bug::kKeyWithoutTopK: p.top_k = 0; break;
     case Bug::kKeyOfTopKPresent: p.top_k = p.top_k > 0; break;
+    case Bug::kKeyWithoutDescale:
+      for (const int32_t role : kDescales) drop(role);
+      p.descale_block_q = p.descale_block_kv = 0;
+      break;
+    case Bug::kKeyWithoutDescaleBlocks:
+      for (const int32_t role : kDescales) {
+        const int32_t dtype = own.tensor[static_cast<size_t>(role)].dtype;
+        drop(role);
+        own.tensor[static_cast<size_t>(role)].dtype = dtype;
+      }
+      p.descale_block_q = p.descale_block_kv = 0;
+      break;
     case Bug::kKeyWithoutLengths:
       drop(ATTEST_SEQ_LENS_Q);
       drop(ATTEST_SEQ_LENS_KV);
@@ -364,7 +440,7 @@ constexpr uint64_t kFeatures =
     ATTEST_WITH_LSE | ATTEST_WITH_VARLEN | ATTEST_WITH_SEQ_LENS | ATTEST_WITH_PAGES |
     ATTEST_WITH_ORDER | ATTEST_WITH_PATCHES | ATTEST_WITH_GRID | ATTEST_WITH_REL_BIAS |
     ATTEST_WITH_STRIDES | ATTEST_WITH_ALIBI | ATTEST_WITH_SINKS | ATTEST_WITH_BLOCK_MASK |
-    ATTEST_WITH_GLOBAL | ATTEST_WITH_TOP_K;
+    ATTEST_WITH_GLOBAL | ATTEST_WITH_TOP_K | ATTEST_WITH_MIXED_DTYPE | ATTEST_WITH_DESCALE;
 
 /// Hides all but the top_k keys of a row. Equal keys at the edge count from the first one on, or
 /// all of them.
@@ -411,10 +487,20 @@ class State {
   static constexpr attest::Info kInfo{.name = describe(kBug).name,
                                       .version = "1",
                                       .summary = describe(kBug).summary,
-                                      .dtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16),
+                                      .dtypes = ATTEST_BIT(ATTEST_F32) | ATTEST_BIT(ATTEST_F16) |
+                                                ATTEST_BIT(ATTEST_F8E4M3) |
+                                                ATTEST_BIT(ATTEST_F8E5M2),
                                       .features = kFeatures};
 
-  static const char* query(const attest_problem&, attest_support& support) {
+  static const char* query(const attest_problem& problem, attest_support& support) {
+    const int32_t of_q = problem.tensor[ATTEST_Q].dtype;
+    for (const int32_t role : {ATTEST_K, ATTEST_V, ATTEST_O, ATTEST_BIAS, ATTEST_REL_BIAS}) {
+      const bool stored = role == ATTEST_K || role == ATTEST_V;
+      const int32_t dtype = problem.tensor[role].dtype,
+                    wanted = is_f8(of_q) && !stored ? ATTEST_F32 : of_q;
+      if (dtype != ATTEST_NONE && dtype != wanted)
+        return "takes one dtype, or Q, K and V in one of 8 bits beside float32";
+    }
     support.workspace_bytes = 64;
     if (kBug == Bug::kRoundsDeclared) support.arithmetic |= ATTEST_NONDETERMINISTIC;
     return nullptr;
@@ -456,15 +542,20 @@ class State {
 
   /// No template: the dtype is the cached problem's, as all that a plan has.
   void run(void* const* data, void* workspace, void* /*stream*/) {
-    if (problem_->tensor[ATTEST_Q].dtype == ATTEST_F16)
-      run_as<attest::Half>(data, workspace);
-    else
-      run_as<float>(data, workspace);
+    const int32_t dtype = problem_->tensor[ATTEST_Q].dtype;
+    if (is_f8(dtype)) {
+      const Widened wide(*problem_, data);
+      run_as<float>(wide.problem(), wide.data(), workspace);
+    } else if (dtype == ATTEST_F16) {
+      run_as<attest::Half>(*problem_, data, workspace);
+    } else {
+      run_as<float>(*problem_, data, workspace);
+    }
   }
 
  private:
   template <class T>
-  void run_as(void* const* data, void* workspace) {
+  void run_as(const attest_problem& problem, void* const* data, void* workspace) {
     ++runs_;
     void* used[ATTEST_ROLES];
     std::memcpy(used, data, sizeof used);
@@ -477,12 +568,12 @@ class State {
         keep_integers(role, used);
     if (kBug == Bug::kPagesOfRun1) keep_integers(ATTEST_PAGE_TABLE, used);
     if (kBug == Bug::kLastCreated) own_->params.softmax_scale = process().last_scale;
-    const attest::Softmax<T> a(*problem_, used);
+    const attest::Softmax<T> a(problem, used);
     if (kBug == Bug::kByAddress && kept_for_ == data[ATTEST_O]) return put(a);
     if (kBug == Bug::kMaximumInWorkspace)
       attend_from(a, *static_cast<const float*>(workspace));
     else if (a.p.top_k > 0)
-      mutants::attend(TopK<T>(*problem_, used));
+      mutants::attend(TopK<T>(problem, used));
     else
       mutants::attend(a);
     if (wrong(static_cast<float*>(workspace)))
