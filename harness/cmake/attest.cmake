@@ -98,18 +98,21 @@ if(ATTEST_SANITIZE)
 endif()
 
 # attest_test(<name> SOURCES a_test.cpp ... [LINK target ...] [DEPENDS target ...]
-#             [LABELS label ...] [LONG Suite.Test ...] [PLAIN Suite.Test ...] [ALONE])
+#             [LABELS label ...] [LONG Suite.Test ...] [PLAIN Suite.Test ...] [ALONE] [TEXT])
 # A GoogleTest program, in which each test is a ctest entry of its own.
 #   DEPENDS: what it runs or loads.
 #   LABELS: labels beside those of its folder; `threads` puts it under the thread sanitizer too.
-#   LONG: globs of its tests that only `scripts/test.sh --all` runs (label `long`).
+#   LONG: globs of its tests that only `scripts/test.sh --all` runs (label `long`). They run first,
+#     so that no process waits for another one at the end.
 #   PLAIN: globs of its tests that no sanitizer runs: they are about numbers and take minutes there.
 #     Other tests, which sanitizers do run, access memory in the same ways.
 #   ALONE: its tests measure time, so nothing runs beside them.
+#   TEXT: its tests handle text or start programs. They are compiled without optimisation, in two
+#     thirds of the time. That slows down inline functions of the core in this program, too.
 # Threads of OpenMP sleep while they wait: two tests at once have more threads than most machines
 # have cores, and spinning threads would double their time.
 function(attest_test name)
-  cmake_parse_arguments(TEST "ALONE" "" "SOURCES;LINK;DEPENDS;LABELS;LONG;PLAIN" ${ARGN})
+  cmake_parse_arguments(TEST "ALONE;TEXT" "" "SOURCES;LINK;DEPENDS;LABELS;LONG;PLAIN" ${ARGN})
   attest_test_labels(labels ${TEST_LABELS})
   if(NOT ATTEST_TESTS OR NOT labels)
     return()
@@ -117,7 +120,7 @@ function(attest_test name)
   add_executable(${name} ${TEST_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/harness)
   attest_compile_briefly(${name})
-  if(ATTEST_SANITIZE)
+  if(TEST_TEXT OR ATTEST_SANITIZE)
     # What a sanitizer adds doubles the optimiser's work. The code under test keeps its -O1.
     target_compile_options(${name} PRIVATE -O0)
   endif()
@@ -140,7 +143,7 @@ function(attest_test name)
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${ATTEST_TEST_PREFIX}"
       TEST_FILTER "${long}-${plain}" TEST_LIST ${name}_long_tests
       PROPERTIES TIMEOUT ${ATTEST_TEST_TIMEOUT} LABELS ${labels}.long RUN_SERIAL ${TEST_ALONE}
-      ENVIRONMENT OMP_WAIT_POLICY=passive)
+      COST 50 ENVIRONMENT OMP_WAIT_POLICY=passive)
   endif()
   if(NOT "*" IN_LIST TEST_LONG)
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${ATTEST_TEST_PREFIX}"
@@ -217,11 +220,14 @@ endfunction()
 function(attest_script_test name)
   cmake_parse_arguments(TEST "LONG" "" "COMMAND" ${ARGN})
   set(labels project)
+  set(cost 0)
   if(TEST_LONG)
     set(labels project.long)
+    set(cost 50)
   endif()
   if(ATTEST_TESTS AND NOT ATTEST_TEST_LABELS)
     add_test(NAME ${name} COMMAND ${TEST_COMMAND})
-    set_tests_properties(${name} PROPERTIES TIMEOUT ${ATTEST_TEST_TIMEOUT} LABELS ${labels})
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${ATTEST_TEST_TIMEOUT} LABELS ${labels}
+      COST ${cost})
   endif()
 endfunction()
