@@ -128,6 +128,23 @@ const Trial kTrials[] = {
     {"deformable dtype=bf16 num_heads=8 seq_len_q=1021 head_dim_v=32 num_points=8 "
      "level_height_0=50 level_width_0=84 level_height_1=25 level_width_1=42",
      {}},
+    {"softmax_backward num_heads=2 seq_len_q=61 head_dim=16", {}},
+    {"softmax_backward dtype=f16 num_heads=2 seq_len_q=197 head_dim=64 window_right=0", {}},
+    {"softmax_backward dtype=bf16 num_heads=4 num_kv_heads=2 seq_len_q=61 seq_len_kv=197 "
+     "head_dim=24 mask=[1,1,61,197] dq=f32",
+     {}},
+    {"softmax_backward dtype=f16 num_heads=2 seq_len_q=61 head_dim=16 bias=[1,2,61,61] dbias", {}},
+    {"softmax_backward num_heads=2 seq_len_q=61 seq_len_kv=130 head_dim=16 top_k=9 "
+     "mask=[1,2,61,130]",
+     {}},
+    {"softmax_backward batch=5 num_heads=2 seq_len_q=197 head_dim=16 cu_seqlens_q cu_seqlens_kv "
+     "window_right=0",
+     {"tail/keys/128"}},
+    {"softmax_backward dtype=f16 num_heads=2 seq_len_q=61 head_dim=16 softcap=2.5", {}},
+    {"softmax_backward num_heads=2 seq_len_q=61 head_dim=16 sinks dsinks", {}},
+    {"softmax_backward num_heads=2 seq_len_q=61 head_dim=16 q=f8e5m2 k=f8e5m2 v=f8e5m2 q_descale "
+     "k_descale v_descale",
+     {}},
 };
 
 constexpr double kMostFlops = 1.5e9;  // of problems that are surveyed twice
@@ -254,6 +271,28 @@ TEST(EventSurvey, TopKMissesNothing) {
       "softmax num_heads=2 seq_len_q=61 seq_len_kv=130 head_dim=16 top_k=9 softcap=100"));
   EXPECT_THAT(capped.missed("top_k_levels"), IsSupersetOf({"top_k/below_zero", "top_k/far_above",
                                                            "top_k/far_below", "top_k/ties_64"}));
+}
+
+// Each fill of gradients alone causes some of their events, but for "random".
+TEST(EventSurvey, GradientsNeedEachFill) {
+  const std::string line = "softmax_backward seq_len_q=61 head_dim=16";
+  const EventSurvey plain = survey(parse_problem(line)),
+                    biased = survey(parse_problem(line + " bias=[1,1,61,61]")),
+                    chosen = survey(parse_problem(line + " seq_len_kv=130 top_k=9")),
+                    f8 = survey(parse_problem(line + " q=f8e5m2 k=f8e5m2 v=f8e5m2"));
+  EXPECT_THAT(plain.missed("cancelling"), IsSupersetOf({"delta/cancels"}));
+  EXPECT_THAT(plain.missed("late"), IsSupersetOf({"key/one_query", "row/one_weight"}));
+  EXPECT_THAT(plain.missed("sized"),
+              IsSupersetOf({"ds/above_16", "lse/+88", "lse/-80", "lse/-10000"}));
+  EXPECT_THAT(plain.missed("wild"), IsSupersetOf({"nan/do", "nan/q"}));
+  EXPECT_THAT(plain.missed("codebook"), IsSupersetOf({"equal/several"}));
+  EXPECT_THAT(plain.missed("codebook_peaked"), IsSupersetOf({"equal/one_weight"}));
+  EXPECT_THAT(biased.missed("hidden"),
+              IsSupersetOf({"hidden_nan/do", "hidden_nan/k", "hidden_nan/q", "hidden_nan/v",
+                            "lse/-20000", "row/one_key"}));
+  EXPECT_THAT(chosen.missed("top_k_levels"), IsSupersetOf({"top_k/spread"}));
+  EXPECT_THAT(chosen.missed("top_k_wild"), IsSupersetOf({"nan/below_edge"}));
+  EXPECT_THAT(f8.missed("f8_bands"), IsSupersetOf({"f8/bands"}));
 }
 
 TEST(EventSurvey, NamesWhatIsMissed) {

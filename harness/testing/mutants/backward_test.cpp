@@ -114,7 +114,7 @@ const std::vector<std::string> kOrdinary = {"random", "codebook", "codebook_peak
                                                   "cancelling"};
 const Related kRelated[] = {
     {"backward_delta_off", "row-sum", kOrdinary},
-    {"backward_delta_off", "row-sum", {"random", "late"}, kWithoutKeyFactors},
+    {"backward_delta_off", "row-sum", {"random"}, kWithoutKeyFactors},
     {"backward_delta_off", "row-sum", {"random"}, kWithoutFactors},
     {"backward_values_cut", "value-scale", kOrdinary},
     {"backward_values_cut", "value-scale", {"random", "late", "sized"}, kWithoutKeyFactors},

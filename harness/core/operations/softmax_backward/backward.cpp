@@ -162,6 +162,13 @@ class SoftmaxBackwardOperation final : public Operation {
                                  const Tensors& tensors) const override {
     return backward::golden(problem, tensors, top_k_ties_hold(problem, fill.name));
   }
+  std::vector<NumericEvent> events(const Problem& problem) const override {
+    return backward::events(problem);
+  }
+  std::set<std::string> count_events(const Problem& problem, const Tensors& inputs,
+                                     const std::vector<bool>& judged) const override {
+    return backward::count_events(problem, inputs, judged);
+  }
   bool relations_hold_on(std::string_view fill) const override {
     return fill != "wild" && fill != kTopKWildName;
   }

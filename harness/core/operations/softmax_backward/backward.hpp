@@ -27,7 +27,8 @@ Problem forward_problem(const Problem& problem);
 /// Operation::fills and Operation::fill:
 /// - "random": as that of softmax, with normal dO. Some rows of dO are 0.
 /// - "cancelling": V and dO have large means, so that do.v and delta nearly cancel.
-/// - "late": the last keys of each sequence have large scores.
+/// - "late": the last keys of each sequence have large scores. The last query of one head of each
+///   key head gives all of its weight to one key, which has nearly no weight of other queries.
 /// - "sized": kinds of rows take turns. Rows of the first kind have scores near 90, and those
 ///   of the second near -90, unless there is a softcap. In the third kind dO is 128 times as large,
 ///   and in the fourth it is 65,536 times smaller. In a fifth kind scores are below -10,000 and dO
@@ -35,8 +36,9 @@ Problem forward_problem(const Problem& problem);
 ///   do not have it.
 /// - "wild": one element of dO is NaN, and one of Q. Not with top_k.
 /// - "hidden": keys that no query sees are NaN, and so are queries that see no key. A problem has
-///   this fill if it has a band, a mask, a bias or lengths, which may hide some. A bias has the
-///   finite numbers of write_finite_biases(), but not beside ALiBi, rel_bias or shift_bias.
+///   this fill if it has a band, a mask, a bias or lengths, which may hide some. A mask and a bias
+///   hide one key from all queries, all keys from one query, and all but one from another. A bias
+///   has the finite numbers of write_finite_biases(), but not beside ALiBi, rel_bias or shift_bias.
 /// - "top_k_levels", "top_k_close" and "top_k_wild" are the fills of softmax with top_k
 ///   (fills/top_k.hpp). Here "top_k_wild" has NaN in V alone. A run uses "top_k_close" only if the
 ///   user names it: rounding may swap its keys at the edge, and no known bug needs it.
@@ -64,6 +66,11 @@ std::unique_ptr<Golden> golden(const Problem& problem, const Tensors& tensors,
 /// The keys of a sequence of `length` keys whose rows of dK and dV that golden computes.
 std::vector<int64_t> judged_keys(const Problem& problem, int64_t b, int64_t kv_head,
                                  int64_t length);
+
+/// Operation::events and Operation::count_events. backward_events.cpp lists them.
+std::vector<NumericEvent> events(const Problem& problem);
+std::set<std::string> count_events(const Problem& problem, const Tensors& inputs,
+                                   const std::vector<bool>& judged);
 
 std::vector<std::unique_ptr<Relation>> relations(const Problem& problem, const Tensors& inputs);
 

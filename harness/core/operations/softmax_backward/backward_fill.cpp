@@ -29,6 +29,7 @@ constexpr double kMostForward = 1e10;
 constexpr uint64_t kGradientSeed = 0x646f, kZeroSeed = 0x7a65726f, kWildSeed = 0x77696c64;
 constexpr uint64_t kZeroRows = 16;            // one row of dO in so many is 0
 constexpr float kLateFactor = 4;              // of the last keys
+constexpr double kAlone = 40;                 // e^-40 is nothing beside 1
 constexpr float kMeanValue = 8, kMeanDo = 2;  // of "cancelling"
 // Of "sized": beyond kShift float32 has no exp. Keys have kCommonKey in their first channel.
 constexpr double kShift = 90, kCommonKey = 16;
@@ -297,6 +298,67 @@ void enlarge_late_keys(const Problem& problem, const Tensors& tensors) {
   }
 }
 
+/// In one query head of each key head, the last query gives all of its weight to the last key that
+/// it sees, and no other query gives that key any: their products in the first channel, which all
+/// other keys lack, are -kAlone or less, and kAlone or more.
+void write_alone(const Problem& problem, const Tensors& tensors) {
+  const auto& p = problem.as<FillParams>();
+  if (p.softcap > 0 || p.head_dim == 1 || p.softmax_scale == 0) return;
+  const Geometry geometry(problem, tensors);
+  write_inverse_factors(tensors);
+  const double scale = double(p.softmax_scale),
+               size = std::exp2(std::ceil(std::log2(std::sqrt(kAlone / std::fabs(scale)))));
+  const auto put = [&](int32_t role, int64_t row, double number) {
+    const Tensor& tensor = tensors[size_t(role)];
+    store(tensor.data, tensor.spec.dtype, row_offset(tensor.spec, 3, row), number);
+  };
+  for (int64_t row = 0; row < row_count(tensors[ATTEST_K].spec, 3); ++row) put(ATTEST_K, row, 0);
+  for (int64_t row = 0; row < row_count(tensors[ATTEST_Q].spec, 3); ++row) put(ATTEST_Q, row, size);
+  const int64_t group = p.num_heads / p.num_kv_heads;
+  for (int64_t b = 0; b < p.batch; ++b)
+    for (int64_t h = 0; h < p.num_heads && geometry.length_q(b) > 0; h += group) {
+      const int64_t i = geometry.length_q(b) - 1;
+      const Interval keys = geometry.keys(b, i);
+      std::vector<double> terms(size_t(keys.size()));
+      if (keys.size() > 0) geometry.add_pair_terms(b, h, i, keys, terms.data());
+      for (int64_t j = keys.end - 1; j >= keys.begin; --j) {
+        if (terms[size_t(j - keys.begin)] == kHidden) continue;
+        put(ATTEST_K, geometry.key_row(b, h / group, j), std::copysign(size, -scale));
+        put(ATTEST_Q, geometry.output_row(b, h, i), -size);
+        break;
+      }
+    }
+}
+
+/// MASK and BIAS hide one key from all queries, all keys from one query, and all but one from
+/// another.
+void hide_some(const Problem& problem, const Tensors& tensors) {
+  const auto& p = problem.as<FillParams>();
+  if (p.seq_len_kv < 4 || p.seq_len_q < 4) return;
+  const Geometry geometry(problem, tensors);
+  const Interval keys = geometry.keys(0, p.seq_len_q / 3);
+  if (keys.size() < 2) return;
+  // Tokens, as MASK and BIAS count them
+  const int64_t short_sighted = geometry.token(p.seq_len_q / 3),
+                blind = geometry.token(p.seq_len_q / 3 + 1),
+                unseen = geometry.token(p.seq_len_kv / 2), first = geometry.token(keys.begin),
+                seen = first == unseen ? geometry.token(keys.begin + 1) : first;
+  for (const int32_t role : {ATTEST_MASK, ATTEST_BIAS}) {
+    const Tensor& tensor = tensors[size_t(role)];
+    if (!tensor) continue;
+    const TensorSpec& spec = tensor.spec;
+    const double hidden = role == ATTEST_BIAS ? kHidden : 0, shown = role == ATTEST_BIAS ? 0 : 1;
+    for (int64_t row = 0; row < row_count(spec, 3); ++row)
+      for (int64_t j = 0; j < spec.dim[3]; ++j) {
+        const int64_t i = spec.dim[2] > 1 ? row % spec.dim[2] : -1,
+                      at = row_offset(spec, 3, row) + j * spec.stride[3];
+        const bool alone = i == short_sighted && spec.dim[3] > 1;
+        if (alone || i == blind || (spec.dim[3] > 1 && j == unseen))
+          store(tensor.data, spec.dtype, at, alone && j == seen ? shown : hidden);
+      }
+  }
+}
+
 }  // namespace
 
 bool forward_is_cheap(const Problem& problem) {
@@ -394,12 +456,16 @@ void fill(const Problem& problem, const Fill& fill, const Tensors& tensors, bool
   if (is_bands) write_bands(problem, of_forward, tensors);
   if (fill.name == "hidden" && may_have_finite_biases(problem))
     write_finite_biases(forward, tensors);
+  if (fill.name == "hidden") hide_some(problem, tensors);
   const auto& p = problem.as<FillParams>();
   const bool cancels = fill.name == "cancelling";
   if (cancels)
     edit_elements(tensors[ATTEST_V],
                   [](int64_t, int64_t, double x) { return x + double(kMeanValue); });
-  if (fill.name == "late") enlarge_late_keys(problem, tensors);
+  if (fill.name == "late") {
+    enlarge_late_keys(problem, tensors);
+    write_alone(problem, tensors);
+  }
   const double low = fill.name == "sized" ? low_query(problem, tensors[ATTEST_Q]) : 0;
   if (fill.name == "sized" && p.softcap == 0) shift_scores(p, low, tensors);
   if (!forward_is_cheap(problem) && has_closed_form(forward, of_forward))
