@@ -243,12 +243,13 @@ Addend PairErrors::rounded(double weight, double deviation, const Pair& pair) co
   addend.own =
       squared(Term::kProduct) * (u_product_ * u_product_ / 3 + kStep * kStep) * weight * weight +
       eta * eta;
-  // Whether a number at the edge is lost depends on its own error.
+  // Whether a number at the edge is lost depends on its own error, which may be large.
   constexpr double kEdge = 0.1;
+  const double own_error = SigmaModel::kGate * std::sqrt(pair.logit);
   const double nearest = std::min(pair.p / lost_p_, std::fabs(weight) / lost_operand_);
   if (nearest < 1 - kEdge)
     addend.lost = factor(Term::kLost) * weight;
-  else if (nearest < 1 + kEdge)
+  else if (nearest < (1 + kEdge) * (1 + own_error))
     addend.own += squared(Term::kLost) * weight * weight;
   addend.one_way = factor(Term::kExp) * arithmetic.exp_error * std::fabs(weight);
   return addend;
