@@ -32,11 +32,6 @@ constexpr double kCaseShare = 0.8;
 // Of a device's memory; the rest is the driver's and the implementation's own
 constexpr double kDeviceShare = 0.9;
 
-bool has_reruns(const Record& record) {
-  const auto has = [](const auto& check) { return check.reruns.has_value(); };
-  return std::ranges::any_of(record.fills, has) || std::ranges::any_of(record.relations, has);
-}
-
 // What the workspace holds before the run of fill `index`.
 Leftover leftover(size_t index) { return kLeftovers[index % std::size(kLeftovers)]; }
 
@@ -104,14 +99,13 @@ Judgement CaseRunner::judge_outputs(const PreparedInputs& prepared, const Arithm
 }
 
 // Says where the outputs of a trial that failed are wrong. One guess is enough for a record.
-void CaseRunner::explain(Judgement& judgement, const PreparedInputs& prepared, const Trial& trial) {
+void CaseRunner::explain(Judgement& judgement, const PreparedInputs& prepared, Trial& trial) {
   const Tensors& outputs = trial.outputs->tensors();
   judgement.location = goldens_.of(prepared).use(
       [&](const Golden& golden) { return locate(problem_, golden, trial.arithmetic, outputs); });
-  const auto has_guess = [](const FillRecord& fill) { return fill.judgement.guess.has_value(); };
-  if (judgement.location && std::ranges::none_of(trial.record.fills, has_guess))
-    judgement.guess =
-        guess_mistake(problem_, trial.arithmetic, prepared.shared().tensors(), outputs);
+  if (!judgement.location || trial.is_guessed) return;
+  judgement.guess = guess_mistake(problem_, trial.arithmetic, prepared.shared().tensors(), outputs);
+  trial.is_guessed = judgement.guess.has_value();
 }
 
 // Takes what is declared; a pass: the implementation takes the problem.
@@ -238,7 +232,7 @@ void CaseRunner::repeat(Trial& trial, const PreparedInputs& prepared, FillRecord
   const bool is_wrong =
       outcome.verdict() == Verdict::kFail || outcome.verdict() == Verdict::kSuspect;
   const bool has_outputs = !fill.outputs_hash.empty();
-  const bool asks = options_.diagnosed && is_wrong && has_outputs && !has_reruns(trial.record);
+  const bool asks = options_.diagnosed && is_wrong && has_outputs && !trial.is_rerun;
   if (options_.reruns == 0 && !asks) return;
   Reruns reruns = rerun(
       trial, goldens_.of(prepared),
@@ -255,22 +249,23 @@ void CaseRunner::repeat(Trial& trial, const PreparedInputs& prepared, FillRecord
   if (reruns.record.runs == 0) return;
   if (!reruns.outcome.passes()) outcome = std::move(reruns.outcome);
   fill.reruns = std::move(reruns.record);
+  trial.is_rerun = true;
 }
 
 // A check after the fills has shown wrong outputs. Whether the runs of the first fill agree says
 // more of it.
 void CaseRunner::repeat_passed(Trial& trial) {
-  FillRecord& fill = trial.record.fills.front();
-  if (!fill.judgement.outcome.passes()) return;
-  if (has_reruns(trial.record)) return;
-  Reruns reruns = rerun(trial, goldens_.of(inputs(fill.fill)),
-                        {.inputs = inputs(fill.fill),
+  const FillRun& fill = trial.fills.front();
+  if (!fill.outcome.passes() || trial.is_rerun) return;
+  const PreparedInputs& first = inputs(fills_.front());
+  Reruns reruns = rerun(trial, goldens_.of(first),
+                        {.inputs = first,
                          .outputs_hash = fill.outputs_hash,
-                         .outcome = fill.judgement.outcome,
-                         .side = side(fill.fill),
+                         .outcome = fill.outcome,
+                         .side = side(fills_.front()),
                          .leftover = leftover(0)},
                         {}, judging_s_);
-  if (reruns.record.differing() > 0) fill.reruns = std::move(reruns.record);
+  if (reruns.record.differing() > 0) trial.record.fills.front().reruns = std::move(reruns.record);
 }
 
 // Runs and judges one fill.
@@ -295,13 +290,13 @@ Outcome CaseRunner::judge_fill(Trial& trial, const std::string& name) {
                        .golden = goldens_.of(prepared),
                        .outputs = run.failure ? nullptr : &trial.outputs->tensors()});
   repeat(trial, prepared, fill);
-  trial.fills.push_back({fill.run_ns, fill.inputs_hash, fill.outputs_hash});
+  trial.fills.push_back({fill.run_ns, fill.inputs_hash, fill.outputs_hash, fill.judgement.outcome});
 
   Record& record = trial.record;
   record.max_ratio = std::max(record.max_ratio, fill.judgement.max_ratio);
   record.rms_ratio = std::max(record.rms_ratio, fill.judgement.rms_ratio);
   record.fills.push_back(std::move(fill));
-  return record.fills.back().judgement.outcome;
+  return trial.fills.back().outcome;
 }
 
 bool enough_fills(std::span<const FillRun> judged, double case_limit_s) {
@@ -401,6 +396,7 @@ RelationChecks* CaseRunner::huge_relations() {
 // Keeps what a relation has shown; false: no further check is wanted.
 bool CaseRunner::goes_on(Trial& trial, RelationRecord relation) const {
   const Outcome outcome = relation.judgement.outcome;
+  trial.is_rerun = trial.is_rerun || relation.reruns.has_value();
   trial.record.relations.push_back(std::move(relation));
   if (!outcome.is_bad()) return true;
   trial.note(outcome);
@@ -485,9 +481,12 @@ Record CaseRunner::run(Plugin& plugin, const Implementation& implementation) {
     return record;
   }
   Trial trial{plugin, implementation, record};
-  record.outcome = admit(trial);
-  if (record.outcome.passes()) record.outcome = fits(trial);
-  if (!record.outcome.passes()) return record;
+  Outcome outcome = admit(trial);
+  if (outcome.passes()) outcome = fits(trial);
+  if (!outcome.passes()) {
+    record.outcome = std::move(outcome);
+    return record;
+  }
   if (options_.dry_run) {
     name_fills(record);
     return record;
@@ -500,7 +499,7 @@ Record CaseRunner::run(Plugin& plugin, const Implementation& implementation) {
   if (options_.diagnosed && trial.outcome.verdict() == Verdict::kFail) repeat_passed(trial);
   if (const std::optional<Outcome> late = plugin.settle(problem_)) trial.note(*late);
   record.outcome = trial.outcome;
-  if (const uint64_t hash = record.time ? plugin.libraries_hash() : 0)
+  if (const uint64_t hash = trial.is_timed ? plugin.libraries_hash() : 0)
     record.libraries_hash = hex(hash);
   for (std::string& note : plugin.habits()) record.notes.push_back(std::move(note));
   return record;

@@ -127,7 +127,7 @@ class CaseRunner {
                       FillRecord& fill);
   void repeat(Trial& trial, const PreparedInputs& prepared, FillRecord& fill);
   void repeat_passed(Trial& trial);
-  void explain(Judgement& judgement, const PreparedInputs& prepared, const Trial& trial);
+  void explain(Judgement& judgement, const PreparedInputs& prepared, Trial& trial);
   Outcome beyond_outputs(const Trial& trial, const PreparedInputs& prepared,
                          const FillRecord& fill);
   void check_relations(Trial& trial);

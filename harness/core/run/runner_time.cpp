@@ -194,12 +194,14 @@ Outcome CaseRunner::time(Trial& trial) {
   if (Outcome outcome = judge_audited(trial, findings, set.audited(timed.differs), "timed");
       !outcome.passes())
     return outcome;
-  record.time = summary_of(timed);
-  record.time->audit_seed = hex(seed);
-  if (record.time->device) {
-    record.time->device->before = facts(device_before);
-    record.time->device->after = facts(device_after);
+  TimeRecord summary = summary_of(timed);
+  summary.audit_seed = hex(seed);
+  if (summary.device) {
+    summary.device->before = facts(device_before);
+    summary.device->after = facts(device_after);
   }
+  record.time = std::move(summary);
+  trial.is_timed = true;
   return {};
 }
 

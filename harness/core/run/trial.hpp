@@ -19,6 +19,7 @@ namespace attest::core {
 struct FillRun {
   double run_ns = 0;  // duration; 0: the run returned no outputs
   std::string inputs_hash, outputs_hash;
+  Outcome outcome{};
 };
 
 struct Trial {
@@ -31,6 +32,9 @@ struct Trial {
   std::unique_ptr<SharedTensors> outputs{};       // and the workspace; every run overwrites them
   std::optional<MachineState> before{}, after{};  // the runs that are measured
   std::vector<FillRun> fills{};                   // in the order in which they are judged
+  bool is_guessed = false;                        // a mistake that explains wrong outputs
+  bool is_rerun = false;                          // runs of a fill or a relation were made again
+  bool is_timed = false;
 
   /// Sets the outcome, unless an earlier check has already set it to something other than a pass.
   void note(Outcome next) {

@@ -155,50 +155,51 @@ std::string ChangedTensors::followers(const Change& change) const {
 }
 
 // The plan has remembered something if its output is wrong here and right in a process of its own.
-void ChangedTensors::judge(const Trial& trial, const Change& change, const SharedTensors& outputs,
-                           RelationRecord& record) {
+Outcome ChangedTensors::judge(const Trial& trial, const Change& change,
+                              const SharedTensors& outputs, RelationRecord& record) {
   const Stopwatch watch(judging_s_);
   Judgement& judgement = record.judgement;
   const std::string where = fmt::format(
       "after a run of the same plan with other contents of {} alone{}, at the same addresses",
       change.names, followers(change));
   if (const std::string canary = outputs.broken_canary(); !canary.empty()) {
-    judgement.outcome = {ReasonCode::kCrashCanary, fmt::format("{} ({})", canary, where)};
-    return;
+    return judgement.outcome = {ReasonCode::kCrashCanary, fmt::format("{} ({})", canary, where)};
   }
   judgement.exact_elements += element_count(main_output(problem_));
   Judgement judged = judge_by_golden(trial, change, outputs);
   if (!is_far_off(judged)) {
     judgement.max_ratio = std::max(judgement.max_ratio, judged.max_ratio);
-    return;
+    return {};
   }
-  judgement = std::move(judged);
   Plugin fresh(trial.plugin.path(), trial.plugin.options());
   SharedTensors alone(problem_, ATTEST_WRITE, trial.workspace_bytes);
   alone.poison();
   const RunResult run = fresh.run(trial.implementation, problem_, change.inputs->shared(), alone);
   trial.plugin.count_calls_of(fresh);
   if (!run.failure && !is_far_off(judge_by_golden(trial, change, alone))) {
-    judgement.outcome = {ReasonCode::kFailChangedTensor,
-                         fmt::format("changed-tensor: {} ({}; right in a process of its own)",
-                                     judgement.outcome.reason, where)};
-    return;
+    judged.outcome = {ReasonCode::kFailChangedTensor,
+                      fmt::format("changed-tensor: {} ({}; right in a process of its own)",
+                                  judged.outcome.reason, where)};
+    judgement = judged;
+    return judged.outcome;
   }
-  judgement.outcome.reason +=
+  judged.outcome.reason +=
       fmt::format(" ({}, {})", where,
                   run.failure ? "a process of its own fails too: " + run.failure->reason
                               : "and in a process of its own too");
-  judgement.location = goldens_.of(*change.inputs).use([&](const Golden& golden) {
+  judged.location = goldens_.of(*change.inputs).use([&](const Golden& golden) {
     return locate(problem_, golden, trial.arithmetic, outputs.tensors());
   });
+  judgement = judged;
+  return judged.outcome;
 }
 
 RelationRecord ChangedTensors::run(const Trial& trial, bool all) {
   RelationRecord record{.relation = "changed-tensor"};
-  Outcome& outcome = record.judgement.outcome;
   size_t count = 0;
-  outcome = fits(trial, all, count);
-  if (!outcome.passes() || count == 0) return record;
+  const Outcome room = fits(trial, all, count);
+  record.judgement.outcome = room;
+  if (!room.passes() || count == 0) return record;
   const std::vector<Change*> changes = some(count);
   Script script;
   script.plans = {&problem_};
@@ -217,15 +218,15 @@ RelationRecord ChangedTensors::run(const Trial& trial, bool all) {
   const ScriptResult result = trial.plugin.script(trial.implementation, script,
                                                   2 * double(count) * trial.quickest_run_ns());
   if (result.failure) {
-    outcome = {result.failure->code, result.failure->reason + " (in a run for changed-tensor)"};
+    record.judgement.outcome = {result.failure->code,
+                                result.failure->reason + " (in a run for changed-tensor)"};
     return record;
   }
   for (const double ns : result.run_ns) record.run_ns += ns;
   auto made = outputs.begin();
   std::vector<std::string_view> names;
   for (const Change* change : changes) {
-    judge(trial, *change, *made++, record);
-    if (outcome.is_bad()) return record;
+    if (judge(trial, *change, *made++, record).is_bad()) return record;
     names.push_back(change->names);
   }
   record.judgement.method = fmt::format("{} of {} changes, by their goldens: {}", count,

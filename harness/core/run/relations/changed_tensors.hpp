@@ -49,8 +49,8 @@ class ChangedTensors {
   std::vector<Change*> some(size_t count);
   double golden_seconds(const Change& change);
   std::string followers(const Change& change) const;
-  void judge(const Trial& trial, const Change& change, const SharedTensors& outputs,
-             RelationRecord& record);
+  Outcome judge(const Trial& trial, const Change& change, const SharedTensors& outputs,
+                RelationRecord& record);
   Judgement judge_by_golden(const Trial& trial, const Change& change, const SharedTensors& outputs);
 
   const Problem& problem_;

@@ -141,9 +141,9 @@ PlanReuse::Parts PlanReuse::parts(Plugin& plugin, const Implementation& implemen
 
 // One process: each plan is created and run, then each runs again in the opposite order, then, plan
 // by plan, one is destroyed and the next one runs. Where plans may not be alive at once, one after
-// another. False: the record says why.
-bool PlanReuse::play(Plugin& process, const Implementation& implementation, Parts& parts,
-                     bool forward, bool alive_at_once, RelationRecord& record) {
+// another. Not a pass: the record says so, too.
+Outcome PlanReuse::play(Plugin& process, const Implementation& implementation, Parts& parts,
+                        bool forward, bool alive_at_once, RelationRecord& record) {
   Script script;
   const int count = int(parts.size());
   std::vector<Part*> order;
@@ -181,15 +181,15 @@ bool PlanReuse::play(Plugin& process, const Implementation& implementation, Part
   std::vector<std::string_view> names;
   for (const Part* part : order) names.push_back(part->member.name);
   if (played.failure)
-    record.judgement.outcome = {played.failure->code,
-                                fmt::format("{} (in a run for plan-reuse, of {})",
-                                            played.failure->reason, fmt::join(names, ", "))};
-  else if (played.refusal)
-    record.judgement.outcome = {
-        ReasonCode::kUnsupportedPlans,
-        "create refuses a second plan while one is alive; tried one after another: " +
-            *played.refusal};
-  return !played.failure && !played.refusal;
+    return record.judgement.outcome = {played.failure->code,
+                                       fmt::format("{} (in a run for plan-reuse, of {})",
+                                                   played.failure->reason, fmt::join(names, ", "))};
+  if (played.refusal)
+    return record.judgement.outcome = {
+               ReasonCode::kUnsupportedPlans,
+               "create refuses a second plan while one is alive; tried one after another: " +
+                   *played.refusal};
+  return {};
 }
 
 // Runs a part in a process of its own, in which nothing came before.
@@ -203,16 +203,16 @@ void PlanReuse::run_alone(Plugin& process, const Implementation& implementation,
 
 // Outputs that are the same to the bit are judged once. Where one is wrong, the process of its own
 // says whether reuse made it so.
-void PlanReuse::judge(FreshProcesses& fresh, const Implementation& implementation, Part& part,
-                      RelationRecord& record) {
+Outcome PlanReuse::judge(FreshProcesses& fresh, const Implementation& implementation, Part& part,
+                         RelationRecord& record) {
   const Problem& problem = part.member.problem;
   const Stopwatch watch(judging_s_);
   std::vector<std::string> hashes;
   std::vector<const SharedTensors*> different;
   for (const SharedTensors& outputs : part.outputs) {
     if (const std::string canary = outputs.broken_canary(); !canary.empty()) {
-      record.judgement.outcome = {ReasonCode::kCrashCanary, canary + " (in a run for plan-reuse)"};
-      return;
+      return record.judgement.outcome = {ReasonCode::kCrashCanary,
+                                         canary + " (in a run for plan-reuse)"};
     }
     const std::string hash = hash_outputs(problem, outputs.tensors());
     if (std::ranges::find(hashes, hash) == hashes.end()) different.push_back(&outputs);
@@ -236,19 +236,18 @@ void PlanReuse::judge(FreshProcesses& fresh, const Implementation& implementatio
       record.judgement.max_ratio = std::max(record.judgement.max_ratio, one.max_ratio);
   }
   if (!wrong) {
-    if (!part.arithmetic.has(ATTEST_NONDETERMINISTIC)) compare(part, different, record);
-    return;
+    if (part.arithmetic.has(ATTEST_NONDETERMINISTIC)) return {};
+    return compare(part, different, record);
   }
   if (!part.alone) run_alone(fresh.next(false), implementation, part);
+  if (!part.alone_failure && !is_far_off(judged(*part.alone)))
+    worst.outcome = {ReasonCode::kFailPlanReuse,
+                     fmt::format("plan-reuse: {} of {}, which is right in a process of its own",
+                                 worst.outcome.reason, part.member.name)};
+  else
+    explain(part, *wrong, worst);
   record.judgement = worst;
-  if (!part.alone_failure && !is_far_off(judged(*part.alone))) {
-    record.judgement.outcome = {
-        ReasonCode::kFailPlanReuse,
-        fmt::format("plan-reuse: {} of {}, which is right in a process of its own",
-                    worst.outcome.reason, part.member.name)};
-    return;
-  }
-  explain(part, *wrong, record.judgement);
+  return worst.outcome;
 }
 
 // The part fails by itself, so reuse is not the cause. Names its problem and, if asked, says where
@@ -270,14 +269,13 @@ void PlanReuse::explain(const Part& part, const SharedTensors& outputs,
 
 // Outputs within their gates must agree to the bit, with those of the process of its own if there
 // is one, else with each other.
-void PlanReuse::compare(const Part& part, const std::vector<const SharedTensors*>& different,
-                        RelationRecord& record) const {
+Outcome PlanReuse::compare(const Part& part, const std::vector<const SharedTensors*>& different,
+                           RelationRecord& record) const {
   const Problem& problem = part.member.problem;
   if (part.alone_failure) {
-    record.judgement.outcome = {part.alone_failure->code,
-                                fmt::format("{} (in a run for plan-reuse, of {} alone)",
-                                            part.alone_failure->reason, part.member.name)};
-    return;
+    return record.judgement.outcome = {part.alone_failure->code,
+                                       fmt::format("{} (in a run for plan-reuse, of {} alone)",
+                                                   part.alone_failure->reason, part.member.name)};
   }
   const SharedTensors& first = part.alone ? *part.alone : *different.front();
   const std::string hash = hash_outputs(problem, first.tensors());
@@ -289,13 +287,13 @@ void PlanReuse::compare(const Part& part, const std::vector<const SharedTensors*
     const Judgement one = judge_relation(*repetition(problem, inputs), base, {&again, 1}, true);
     if (!one.outcome.is_bad()) continue;  // they differ in the payload of a NaN
     record.judgement.worst = one.worst;
-    record.judgement.outcome = {
-        ReasonCode::kFailPlanReuse,
-        fmt::format("plan-reuse: {} of {} ({})", one.outcome.reason, part.member.name,
-                    part.alone ? "in a process of its own, and beside other plans"
-                               : "beside the same plans, created in opposite orders")};
-    return;
+    return record.judgement.outcome = {
+               ReasonCode::kFailPlanReuse,
+               fmt::format("plan-reuse: {} of {} ({})", one.outcome.reason, part.member.name,
+                           part.alone ? "in a process of its own, and beside other plans"
+                                      : "beside the same plans, created in opposite orders")};
   }
+  return {};
 }
 
 std::optional<RelationRecord> PlanReuse::run(Plugin& plugin, const Implementation& implementation,
@@ -303,20 +301,21 @@ std::optional<RelationRecord> PlanReuse::run(Plugin& plugin, const Implementatio
   Parts mine = parts(plugin, implementation, again);
   if (mine.empty()) return std::nullopt;
   RelationRecord record{.relation = "plan-reuse"};
-  const Outcome& outcome = record.judgement.outcome;
   for (const auto& part : mine) make_inputs(part->member);
   FreshProcesses fresh(plugin);
+  bool is_refused = false;  // a second plan while one is alive
   for (const bool forward : {true, false}) {
-    if (play(fresh.next(true), implementation, mine, forward, true, record)) continue;
-    if (outcome.verdict() != Verdict::kUnsupported) return record;
+    const Outcome played = play(fresh.next(true), implementation, mine, forward, true, record);
+    if (played.passes()) continue;
+    if (played.verdict() != Verdict::kUnsupported) return record;
     for (const auto& part : mine) part->outputs.clear();
+    is_refused = true;
     break;
   }
-  if (outcome.verdict() == Verdict::kUnsupported) {
-    const Judgement refused = record.judgement;
-    for (const bool forward : {true, false})
-      if (!play(fresh.next(true), implementation, mine, forward, false, record)) return record;
-    record.judgement = refused;
+  for (const bool forward : {true, false}) {
+    if (!is_refused) break;
+    const Outcome played = play(fresh.next(true), implementation, mine, forward, false, record);
+    if (!played.passes()) return record;
   }
   int alone = 0;
   double fresh_s = 0;
@@ -326,8 +325,7 @@ std::optional<RelationRecord> PlanReuse::run(Plugin& plugin, const Implementatio
       run_alone(fresh.next(part != mine.back()), implementation, *part);
       ++alone;
     }
-    judge(fresh, implementation, *part, record);
-    if (outcome.is_bad()) break;
+    if (judge(fresh, implementation, *part, record).is_bad()) break;
   }
   record.judgement.method = fmt::format(
       "{} plans, {} of them bit for bit against a process of their own", mine.size(), alone);

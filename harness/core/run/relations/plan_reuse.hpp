@@ -41,13 +41,14 @@ class PlanReuse {
   class FreshProcesses;
   using Parts = std::vector<std::unique_ptr<Part>>;
   Parts parts(Plugin& plugin, const Implementation& implementation, bool again);
-  bool play(Plugin& process, const Implementation& implementation, Parts& parts, bool forward,
-            bool alive_at_once, RelationRecord& record);
-  void judge(FreshProcesses& fresh, const Implementation& implementation, Part& part,
-             RelationRecord& record);
+  // Each of these writes into the record what it finds, and returns its outcome.
+  Outcome play(Plugin& process, const Implementation& implementation, Parts& parts, bool forward,
+               bool alive_at_once, RelationRecord& record);
+  Outcome judge(FreshProcesses& fresh, const Implementation& implementation, Part& part,
+                RelationRecord& record);
   void run_alone(Plugin& process, const Implementation& implementation, Part& part);
-  void compare(const Part& part, const std::vector<const SharedTensors*>& different,
-               RelationRecord& record) const;
+  Outcome compare(const Part& part, const std::vector<const SharedTensors*>& different,
+                  RelationRecord& record) const;
   void explain(const Part& part, const SharedTensors& outputs, Judgement& judgement) const;
   void make_inputs(Member& member);
 

@@ -77,8 +77,10 @@ Outcome Repetition::fits(const Trial& trial, int runs) const {
 
 RelationRecord Repetition::run(const Trial& trial, const Series& series) {
   RelationRecord record{.relation = "repetition"};
-  record.judgement.outcome = fits(trial, series.runs);
-  if (!record.judgement.outcome.passes()) return record;
+  if (Outcome room = fits(trial, series.runs); !room.passes()) {
+    record.judgement.outcome = std::move(room);
+    return record;
+  }
   if (other_ && !other_inputs_) {
     const Stopwatch watch(inputs_s_);
     other_inputs_ = std::make_unique<SharedTensors>(problem_, ATTEST_READ);
@@ -94,51 +96,54 @@ RelationRecord Repetition::run(const Trial& trial, const Series& series) {
 }
 
 // Two runs on the same inputs; where they do not agree, the record says so.
-void Repetition::compare(const Trial& trial, const SharedTensors& first,
-                         const SharedTensors& second, const PreparedInputs& prepared,
-                         const std::string& which, RelationRecord& record) {
+Outcome Repetition::compare(const Trial& trial, const SharedTensors& first,
+                            const SharedTensors& second, const PreparedInputs& prepared,
+                            const std::string& which, RelationRecord& record) {
   const Stopwatch watch(judging_s_);
   record.judgement.exact_elements += output_elements(problem_);
-  if (hash_outputs(problem_, first.tensors()) == hash_outputs(problem_, second.tensors())) return;
+  if (hash_outputs(problem_, first.tensors()) == hash_outputs(problem_, second.tensors()))
+    return {};
   const SigmaTable sigmas = goldens_.of(prepared).use(
       [&](const Golden& golden) { return SigmaTable(problem_, golden, trial.arithmetic); });
   const Tensors& inputs = prepared.shared().tensors();
   const RelationRun base{problem_, inputs, first.tensors(), &sigmas};
   const RelationRun again{problem_, inputs, second.tensors(), nullptr};
-  const Judgement judged =
+  Judgement judged =
       judge_relation(*relation_, base, {&again, 1}, !trial.arithmetic.has(ATTEST_NONDETERMINISTIC));
   if (judged.outcome.is_bad()) {
+    judged.outcome.reason += " (" + which + ")";
     record.judgement = judged;
-    record.judgement.outcome.reason += " (" + which + ")";
-    return;
+    return judged.outcome;
   }
   record.judgement.max_ratio = std::max(record.judgement.max_ratio, judged.max_ratio);
   record.judgement.rms_ratio = std::max(record.judgement.rms_ratio, judged.rms_ratio);
+  return {};
 }
 
 // The second run's inputs are others: judged by what a fill of these inputs left, or by the golden.
-void Repetition::judge_other(const Trial& trial, const SharedTensors& outputs,
-                             RelationRecord& record) {
+Outcome Repetition::judge_other(const Trial& trial, const SharedTensors& outputs,
+                                RelationRecord& record) {
   const Stopwatch watch(judging_s_);
   record.judgement.exact_elements += output_elements(problem_);
   const std::string hash = hash_outputs(problem_, outputs.tensors());
   if (std::ranges::any_of(trial.fills, [&](const FillRun& fill) {
         return fill.inputs_hash == other_->hash() && fill.outputs_hash == hash;
       }))
-    return;
-  const Judgement judged = goldens_.of(*other_).use([&](const Golden& golden) {
+    return {};
+  Judgement judged = goldens_.of(*other_).use([&](const Golden& golden) {
     return judge(problem_, golden, trial.arithmetic, outputs.tensors(), &other_inputs_->tensors());
   });
-  if (judged.outcome.passes()) return;
+  if (judged.outcome.passes()) return {};
   const Verdict verdict = judged.outcome.verdict();
   const bool wrong = verdict == Verdict::kFail || verdict == Verdict::kSuspect;
-  record.judgement = judged;
   const std::string inputs = other_->fill().other_lengths
                                  ? "with other lengths, orders and pages than run 1"
                                  : "of fill " + other_->fill().name;
-  record.judgement.outcome = {wrong ? ReasonCode::kFailRepetition : judged.outcome.code,
-                              fmt::format("repetition: {} (run 2 of one plan, on inputs {})",
-                                          judged.outcome.reason, inputs)};
+  judged.outcome = {wrong ? ReasonCode::kFailRepetition : judged.outcome.code,
+                    fmt::format("repetition: {} (run 2 of one plan, on inputs {})",
+                                judged.outcome.reason, inputs)};
+  record.judgement = judged;
+  return judged.outcome;
 }
 
 // Places take turns: runs 1 and 2 have the same addresses, runs 3 and 4 others, and so on. Listed
@@ -184,28 +189,30 @@ std::string Repetition::hash_of(const SharedTensors& outputs) {
 }
 
 // Run 1 against what the fill left; run 2 by judge_other; all others against these two.
-void Repetition::judge_runs(const Trial& trial, const Played& played, RelationRecord& record) {
-  const Outcome& outcome = record.judgement.outcome;
+Outcome Repetition::judge_runs(const Trial& trial, const Played& played, RelationRecord& record) {
   const SharedTensors* second = nullptr;
   for (const auto& [run, outputs] : played.judged) {
     if (const std::string canary = canary_of(*outputs); !canary.empty()) {
-      record.judgement.outcome = {ReasonCode::kCrashCanary,
-                                  fmt::format("{} (run {} of one plan)", canary, run)};
-      return;
+      const Outcome broken{ReasonCode::kCrashCanary,
+                           fmt::format("{} (run {} of one plan)", canary, run)};
+      record.judgement.outcome = broken;
+      return broken;
     }
+    Outcome shown;
     const bool other = other_inputs_ && takes_others(run);
     if (run == 1) {
       if (hash_of(*outputs) != trial.fills.at(0).outputs_hash)
-        try_leftover(trial, Leftover::kNaN, *trial.outputs, base_, record);
+        shown = try_leftover(trial, Leftover::kNaN, *trial.outputs, base_, record);
     } else if (other && !second) {
-      judge_other(trial, *outputs, record);
+      shown = judge_other(trial, *outputs, record);
       second = outputs;
     } else {
-      compare(trial, other ? *second : *trial.outputs, *outputs, other ? *other_ : base_,
-              fmt::format("run {} of one plan", run), record);
+      shown = compare(trial, other ? *second : *trial.outputs, *outputs, other ? *other_ : base_,
+                      fmt::format("run {} of one plan", run), record);
     }
-    if (!outcome.passes()) return;
+    if (!shown.passes()) return shown;
   }
+  return {};
 }
 
 // The run of a plan of its own.
@@ -219,30 +226,28 @@ std::optional<Outcome> Repetition::run_alone(const Trial& trial, const PreparedI
 }
 
 // A plan whose workspace holds something else than kFirstLeftover leaves what `first` has.
-void Repetition::try_leftover(const Trial& trial, Leftover leftover, const SharedTensors& first,
-                              const PreparedInputs& inputs, RelationRecord& record) {
+Outcome Repetition::try_leftover(const Trial& trial, Leftover leftover, const SharedTensors& first,
+                                 const PreparedInputs& inputs, RelationRecord& record) {
   SharedTensors outputs(problem_, ATTEST_WRITE, trial.workspace_bytes);
-  if (const auto failure = run_alone(trial, inputs, leftover, outputs, record)) {
-    record.judgement.outcome = in_a_run(*failure);
-    return;
-  }
+  if (const auto failure = run_alone(trial, inputs, leftover, outputs, record))
+    return record.judgement.outcome = in_a_run(*failure);
   const std::string which = fmt::format(
       "first runs of two plans whose workspace holds {} and {}{}", name(kFirstLeftover),
       name(leftover), &inputs == &base_ ? "" : ", on inputs of fill " + inputs.fill().name);
-  compare(trial, first, outputs, inputs, which, record);
+  return compare(trial, first, outputs, inputs, which, record);
 }
 
 // What the workspace holds may be taken for a maximum or a sum: beside scores far below 0 it shows.
-void Repetition::try_leftovers_on(const Trial& trial, const PreparedInputs& extreme,
-                                  RelationRecord& record) {
+Outcome Repetition::try_leftovers_on(const Trial& trial, const PreparedInputs& extreme,
+                                     RelationRecord& record) {
   SharedTensors first(problem_, ATTEST_WRITE, trial.workspace_bytes);
-  if (const auto failure = run_alone(trial, extreme, kFirstLeftover, first, record)) {
-    record.judgement.outcome = in_a_run(*failure);
-    return;
-  }
+  if (const auto failure = run_alone(trial, extreme, kFirstLeftover, first, record))
+    return record.judgement.outcome = in_a_run(*failure);
+  Outcome shown;
   for (const Leftover leftover : kLeftovers)
-    if (leftover != kFirstLeftover && !record.judgement.outcome.is_bad())
-      try_leftover(trial, leftover, first, extreme, record);
+    if (leftover != kFirstLeftover && !shown.is_bad())
+      shown = try_leftover(trial, leftover, first, extreme, record);
+  return shown;
 }
 
 // The same runs by another plan. Whatever the first plan kept from run to run, this one keeps too.
@@ -262,16 +267,18 @@ std::optional<RerunRecord> Repetition::play_again(const Trial& trial, int runs,
   }
   for (const double ns : result.run_ns) record.run_ns += ns;
   const Stopwatch watch(judging_s_);
+  bool differs = false;
   for (size_t i = 0; i < first.judged.size(); ++i) {
     const auto& [run, outputs] = first.judged[i];
     const Tensors& other = again.judged[i].second->tensors();
     if (hash_outputs(problem_, other) == hash_outputs(problem_, outputs->tensors())) continue;
     const PreparedInputs& inputs = other_inputs_ && takes_others(run) ? *other_ : base_;
     KeptGolden& golden = goldens_.of(inputs);
-    record.apart = are_apart(inputs, golden, trial.arithmetic, outputs->tensors(), other);
-    if (record.others.empty() || record.apart)
-      record.others = {judged_other(inputs, golden, trial.arithmetic, other)};
-    if (!record.apart) continue;
+    const bool apart = are_apart(inputs, golden, trial.arithmetic, outputs->tensors(), other);
+    if (!differs || apart) record.others = {judged_other(inputs, golden, trial.arithmetic, other)};
+    differs = true;
+    record.apart = apart;
+    if (!apart) continue;
     record.differs_with_one_thread = differs_with_one_thread(trial, inputs, kFirstLeftover);
     break;
   }
@@ -279,7 +286,6 @@ std::optional<RerunRecord> Repetition::play_again(const Trial& trial, int runs,
 }
 
 void Repetition::play(const Trial& trial, const Series& series, RelationRecord& record) {
-  Outcome& outcome = record.judgement.outcome;
   Played played;
   trial.outputs->place(Side::kEnd);
   trial.outputs->poison(kFirstLeftover);
@@ -287,18 +293,18 @@ void Repetition::play(const Trial& trial, const Series& series, RelationRecord& 
   const ScriptResult result =
       trial.plugin.script(trial.implementation, script, trial.quickest_run_ns() * series.runs);
   if (result.failure) {
-    outcome = in_a_run(*result.failure);
+    record.judgement.outcome = in_a_run(*result.failure);
     return;
   }
   for (const double ns : result.run_ns) record.run_ns += ns;
-  judge_runs(trial, played, record);
-  if (outcome.code == ReasonCode::kFailRepetition)
+  Outcome shown = judge_runs(trial, played, record);
+  if (shown.code == ReasonCode::kFailRepetition)
     record.reruns = play_again(trial, series.runs, played);
   if (!series.quick || trial.workspace_bytes == 0) return;
   // The plan above has had large numbers and fractions, its fill NaN.
   for (const Leftover leftover : {Leftover::kOnes, Leftover::kZeros, Leftover::kIntegerOnes})
-    if (!outcome.is_bad()) try_leftover(trial, leftover, *trial.outputs, base_, record);
-  if (series.extreme && !outcome.is_bad()) try_leftovers_on(trial, *series.extreme, record);
+    if (!shown.is_bad()) shown = try_leftover(trial, leftover, *trial.outputs, base_, record);
+  if (series.extreme && !shown.is_bad()) try_leftovers_on(trial, *series.extreme, record);
 }
 
 }  // namespace attest::core

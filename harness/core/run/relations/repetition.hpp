@@ -51,22 +51,24 @@ class Repetition {
     std::vector<std::pair<int, const SharedTensors*>> judged;  // number of the run, its outputs
   };
   Outcome fits(const Trial& trial, int runs) const;
+  // Each of these that takes a record writes there what it finds, and returns its outcome.
   void play(const Trial& trial, const Series& series, RelationRecord& record);
   std::optional<RerunRecord> play_again(const Trial& trial, int runs, const Played& first);
   Script script_of(const Trial& trial, int runs, const SharedTensors& first_outputs,
                    Played& played) const;
   std::string canary_of(const SharedTensors& outputs);
   std::string hash_of(const SharedTensors& outputs);
-  void judge_runs(const Trial& trial, const Played& played, RelationRecord& record);
-  void judge_other(const Trial& trial, const SharedTensors& outputs, RelationRecord& record);
-  void compare(const Trial& trial, const SharedTensors& first, const SharedTensors& second,
-               const PreparedInputs& prepared, const std::string& which, RelationRecord& record);
+  Outcome judge_runs(const Trial& trial, const Played& played, RelationRecord& record);
+  Outcome judge_other(const Trial& trial, const SharedTensors& outputs, RelationRecord& record);
+  Outcome compare(const Trial& trial, const SharedTensors& first, const SharedTensors& second,
+                  const PreparedInputs& prepared, const std::string& which, RelationRecord& record);
   std::optional<Outcome> run_alone(const Trial& trial, const PreparedInputs& inputs,
                                    Leftover leftover, SharedTensors& outputs,
                                    RelationRecord& record) const;
-  void try_leftover(const Trial& trial, Leftover leftover, const SharedTensors& first,
-                    const PreparedInputs& inputs, RelationRecord& record);
-  void try_leftovers_on(const Trial& trial, const PreparedInputs& extreme, RelationRecord& record);
+  Outcome try_leftover(const Trial& trial, Leftover leftover, const SharedTensors& first,
+                       const PreparedInputs& inputs, RelationRecord& record);
+  Outcome try_leftovers_on(const Trial& trial, const PreparedInputs& extreme,
+                           RelationRecord& record);
 
   const Problem& problem_;
   const PreparedInputs& base_;

@@ -58,11 +58,11 @@ class Rerunner {
       ++record.runs;
       if (!agrees(result)) note_other(result, n);
       const bool hangs = result.failure && result.failure->verdict() == Verdict::kTimeout;
-      if (hangs || (count.to_first_difference && !record.others.empty())) break;
+      if (hangs || (count.to_first_difference && differs_)) break;
     }
-    if (count.to_first_difference && record.others.empty() && trial_.workspace_bytes > 0)
-      try_workspaces();
-    if (record.apart)
+    if (count.to_first_difference && !differs_ && trial_.workspace_bytes > 0) try_workspaces();
+    record.apart = apart_;
+    if (apart_)
       record.differs_with_one_thread =
           differs_with_one_thread(trial_, first_.inputs, first_.leftover);
     return std::move(reruns_);
@@ -87,6 +87,7 @@ class Rerunner {
   // The outputs of rerun `number` are not those of the first run.
   void note_other(const RunResult& result, int64_t number) {
     const Stopwatch watch(judging_s_);
+    differs_ = true;
     RerunRecord& record = reruns_.record;
     const auto known = std::ranges::find(record.others, result.failure ? "" : hash(),
                                          &RerunRecord::Other::outputs_hash);
@@ -102,7 +103,7 @@ class Rerunner {
         result.failure
             ? RerunRecord::Other{.outputs_hash = "", .runs = 1, .outcome = *result.failure}
             : judged_other(first_.inputs, golden_, trial_.arithmetic, outputs_.tensors());
-    record.apart = record.apart || is_apart(other);
+    apart_ = apart_ || is_apart(other);
     if (first_.outcome.passes() && reruns_.outcome.passes()) blame(other, number);
     record.others.push_back(std::move(other));
   }
@@ -147,6 +148,8 @@ class Rerunner {
   double& judging_s_;
   SharedTensors outputs_;
   Reruns reruns_;
+  bool differs_ = false;  // a run gave other outputs than the first one
+  bool apart_ = false;    // by more than the arithmetic explains
 };
 
 }  // namespace

@@ -122,6 +122,7 @@ void VectorRunner::judge_outputs(Record& record) const {
   const Unrounded unrounded(vector_);
   const PreparedInputs* prepared = unrounded.inputs.get();
   GoldenStore goldens(nullptr);
+  Outcome first_wrong;
   for (const VectorOutput& output : vector_.outputs) {
     const double tolerance =
         vector_.tolerance.value_or(reference_tolerance(output.expected.spec.dtype));
@@ -135,9 +136,10 @@ void VectorRunner::judge_outputs(Record& record) const {
     fill.golden_ns = nanoseconds_since(start);
     record.max_ratio = std::max(record.max_ratio, fill.judgement.max_ratio);
     record.rms_ratio = std::max(record.rms_ratio, fill.judgement.rms_ratio);
-    if (record.outcome.passes()) record.outcome = fill.judgement.outcome;
+    if (first_wrong.passes()) first_wrong = fill.judgement.outcome;
     record.fills.push_back(std::move(fill));
   }
+  record.outcome = std::move(first_wrong);
   // Without a role among its outputs the golden is made all the same: what it refuses must not
   // reach an implementation.
   if (prepared) goldens.of(*prepared).use([](const Golden&) {});
