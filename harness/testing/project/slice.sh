@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # Chooses what a check that takes minutes for all sources takes in one run of CI: one slice of
-# SLICES, and whatever has changed. A slice is every SLICES-th line. Each commit takes the next
-# one, so SLICES commits in a row take every line once. Give a prime number: then a landing may have
-# any number of commits but a multiple of it. Where git does not count commits (no repository, a
-# shallow clone), each day takes the next slice.
+# SLICES, and whatever has changed. A slice is every SLICES-th line. Each commit takes the next one.
+# If CI runs at every commit and no line is added, SLICES commits in a row take every line once.
+# Where git does not count commits (no repository, a shallow clone), each day takes the next slice.
 # usage: slice.sh CHECK SOURCE_DIR SLICES <LINES
 # LINES: a name and the files, below SOURCE_DIR, that it stands for. They are split at blanks.
 # Prints the names chosen; to stderr, which slice CHECK takes.
@@ -23,9 +22,13 @@ fi
 of_git() { git -C "$source" "$@" 2>/dev/null; }
 count=$(of_git rev-list --count HEAD) || count=
 changed= since=
+if [[ ${ATTEST_SINCE:-} ]]; then
+  of_git rev-parse -q --verify "$ATTEST_SINCE^{commit}" >/dev/null ||
+    { echo "slice.sh: ATTEST_SINCE: no commit '$ATTEST_SINCE'" >&2; exit 1; }
+fi
 if [[ $count && $(of_git rev-parse --is-shallow-repository) == false ]]; then
   since=${ATTEST_SINCE:-$(of_git merge-base HEAD '@{upstream}' || true)}
-  if [[ -z $since || $(of_git rev-parse "$since") == $(of_git rev-parse HEAD) ]]; then
+  if [[ -z $since || $(of_git rev-parse "$since^{commit}") == $(of_git rev-parse HEAD) ]]; then
     since=HEAD~1
   fi
   changed=$(of_git diff --name-only --relative "$since" && of_git ls-files -o --exclude-standard) ||

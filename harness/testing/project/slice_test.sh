@@ -62,6 +62,11 @@ check() {
   git -C "$tree" commit -qam "a third changes"
   commit "nothing changes"
   ATTEST_SINCE=known says_chosen src/3.cpp
+  if ATTEST_SINCE=knwon chosen >"$work/some"; then fail "knwon is a commit"; fi
+  grep -qx "slice.sh: ATTEST_SINCE: no commit 'knwon'" "$work/said" ||
+    fail "it says $(<"$work/said") of knwon"
+  ATTEST_SINCE=HEAD chosen >"$work/some"
+  says '.* since HEAD~1'
   git -C "$tree" branch -q --set-upstream-to known
   says_chosen src/3.cpp
   git -C "$tree" branch -q --unset-upstream
@@ -110,8 +115,11 @@ what is not committed is left out|s/"\$since" \&\&/"$since" HEAD \&\&/
 what git does not know is left out|s/ && of_git ls-files -o --exclude-standard//
 only names count as files|s/i = 1; i <= NF/i = 1; i <= 1/
 ATTEST_SINCE is not heeded|s/ATTEST_SINCE:-/NO_SUCH:-/
+a mistyped ATTEST_SINCE passes|s/of_git rev-parse -q --verify/: &/
+HEAD is a time since when something changed|s/ \|\| \$\(of_git rev-parse .*\]\]/ ]]/
+ATTEST_WHOLE is not heeded|s/ATTEST_WHOLE:-/NO_SUCH:-/
 the upstream is not heeded|s/'@\{upstream\}'/no_such/
 a clone without history counts commits|s/ && \$\(of_git rev-parse --is-shallow[^)]*\) == false//
 the day is not heeded|s/\(date \+%s\)/(echo 7)/
-nothing is something|s/exit 1; \}/exit 0; }/
+nothing is something|/nothing to choose/s/exit 1/exit 0/
 BUGS

@@ -16,11 +16,12 @@ trap 'rm -rf "$build"' EXIT
   -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=12 >"$build/log" ||
   { cat "$build/log"; exit 1; }
 "$cmake" --build "$build" --target attest_commit >/dev/null
-# Each unit with the sources that it includes; one that includes none is a source itself.
+# Each unit with the sources that it includes, their headers and .clang-tidy; one that includes none
+# is a source itself.
 grep -o '"file": "[^"]*"' "$build/compile_commands.json" | cut -d '"' -f 4 |
   while read -r unit; do
     echo "$unit" "$({ sed -n 's/^#include "\(.*\.cp*\)"$/\1/p' "$unit"; echo "$unit"; } |
-      sed -n "s:^$source/::p" | paste -sd ' ')"
+      sed -n "s:^$source/::p" | sed 's:\(.*\)\.cpp$:& \1.hpp:' | paste -sd ' ')" .clang-tidy
   done | bash "$here/slice.sh" tidy "$source" 17 >"$build/slice"
 # A finding in a header is found from several sources; it is printed once.
 status=0
