@@ -205,10 +205,16 @@ Trial linear_trial(uint64_t seed) {
   return t;
 }
 
-/// Which products flash_cpu_bf16 multiplies by, until the end of the scope.
+constexpr const char *kBf16 = "ATTEST_CPU_BF16", *kFloat32 = "ATTEST_CPU_F32";
+
+/// Which products flash_cpu_bf16 or, by kFloat32, flash_cpu and window_cpu multiply by, until the
+/// end of the scope.
 struct Products {
-  explicit Products(const char* name) { setenv("ATTEST_CPU_BF16", name, 1); }
-  ~Products() { unsetenv("ATTEST_CPU_BF16"); }
+  explicit Products(const char* name, const char* of = kBf16) : variable(of) {
+    setenv(variable, name, 1);
+  }
+  ~Products() { unsetenv(variable); }
+  const char* const variable;
 };
 
 /// Q, K, V, O and bias become bf16 tensors: what flash_cpu_bf16 rounds is its weights.
@@ -234,9 +240,9 @@ double run_plugin(const char* name, Trial& t) {
   return trial::judge_softmax(t);
 }
 
-/// Whether this machine has these products. If not, flash_cpu_bf16 has to say so.
-bool has_products(const char* name) {
-  const Products forced(name);
+/// Whether this machine has these products. If not, the implementation has to say so.
+bool has_products(const char* name, const char* variable = kBf16) {
+  const Products forced(name, variable);
   Trial t;
   attest_softmax_params& p = t.softmax();
   p.struct_size = sizeof p;
@@ -246,19 +252,25 @@ bool has_products(const char* name) {
   p.softmax_scale = 1;
   for (const int role : {ATTEST_Q, ATTEST_K, ATTEST_V, ATTEST_O})
     t.tensor[role] = trial::make(ATTEST_BF16, {1, 1, 1, 1});
-  const trial::Outcome outcome = trial::execute(*trial::load("flash_cpu_bf16"), t);
+  const char* const impl = variable == kBf16 ? "flash_cpu_bf16" : "flash_cpu";
+  const trial::Outcome outcome = trial::execute(*trial::load(impl), t);
   if (outcome.status == ATTEST_OK) return true;
   EXPECT_EQ(outcome.status, ATTEST_UNSUPPORTED);
-  EXPECT_EQ(outcome.reason.find(std::string("ATTEST_CPU_BF16=") + name + ": no "), 0u)
+  EXPECT_EQ(outcome.reason.find(std::string(variable) + "=" + name + ": no "), 0u)
       << outcome.reason;
   std::printf("%s\n", outcome.reason.c_str());
   return false;
 }
 
-/// Runs the body with flash_cpu on each target, and with flash_cpu_bf16 by each of its products.
+/// Runs the body with flash_cpu on each target, by multiply-adds and by terms, and with
+/// flash_cpu_bf16 by each of its products.
 void on_each_flash(const std::function<void(const char*, const Judged&)>& body) {
+  const Judged flash = [](Trial& t) { return run_plugin("flash_cpu", t); };
   on_each_target([&](const char* target) {
-    body(target, [](Trial& t) { return run_plugin("flash_cpu", t); });
+    for (const char* by : {"fma", "portable_terms"}) {
+      const Products forced(by, kFloat32);
+      body((std::string(by) + " on " + target).c_str(), flash);
+    }
     const Products forced("portable");
     body((std::string("bf16 on ") + target).c_str(), [](Trial& t) {
       round_to_bf16(t);
@@ -273,6 +285,22 @@ void on_each_flash(const std::function<void(const char*, const Judged&)>& body) 
       return run_plugin("flash_cpu_bf16", t);
     });
   }
+  if (has_products("amx", kFloat32)) {
+    const Products forced("amx", kFloat32);
+    body("terms by amx", flash);
+  }
+}
+
+/// trial::sweep() of flash_cpu or window_cpu with products of terms.
+void sweep_terms(const char* impl, uint64_t seeds, Trial (*make)(uint64_t)) {
+  if (has_products("amx", kFloat32)) {
+    const Products forced("amx", kFloat32);
+    sweep_seeds(impl, "terms by amx", seeds, make, trial::judge_softmax);
+  }
+  const Products forced("portable_terms", kFloat32);
+  on_each_target([&](const char* target) {
+    sweep_seeds(impl, target, seeds / 3, make, trial::judge_softmax);
+  });
 }
 
 /// trial::sweep() of flash_cpu_bf16 by each of its products.
@@ -297,6 +325,8 @@ TEST(Kernels, FlashMatchesDefinition) {
   sweep("flash_cpu", 120, flash_trial, trial::judge_softmax);
 }
 TEST(Kernels, FlashBf16MatchesDefinition) { sweep_bf16(60, flash_trial); }
+TEST(Kernels, FlashByTermsMatchesDefinition) { sweep_terms("flash_cpu", 60, flash_trial); }
+TEST(Kernels, WindowByTermsMatchesDefinition) { sweep_terms("window_cpu", 60, window_trial); }
 TEST(Kernels, WindowMatchesDefinition) {
   sweep("window_cpu", 120, window_trial, trial::judge_softmax);
 }
@@ -362,6 +392,9 @@ TEST(Kernels, BiasesOfManySequencesMatchDefinition) {
   sweep("flash_cpu", 40, shared_bias_trial, trial::judge_softmax);
 }
 TEST(Kernels, BiasesOfManySequencesInBf16MatchDefinition) { sweep_bf16(20, shared_bias_trial); }
+TEST(Kernels, BiasesOfManySequencesByTermsMatchDefinition) {
+  sweep_terms("flash_cpu", 20, shared_bias_trial);
+}
 
 /// Few queries of many keys: in parts, and heads of one query side by side.
 Trial decode_trial(uint64_t seed) {
@@ -398,6 +431,7 @@ TEST(Kernels, FewQueriesMatchDefinition) {
 }
 
 TEST(Kernels, FewQueriesOfBf16MatchDefinition) { sweep_bf16(18, decode_trial); }
+TEST(Kernels, FewQueriesByTermsMatchDefinition) { sweep_terms("flash_cpu", 18, decode_trial); }
 
 Trial flash_blocks_trial(uint64_t seed) { return blocks_trial(seed, flash_trial); }
 Trial window_blocks_trial(uint64_t seed) { return blocks_trial(seed, window_trial); }
@@ -435,24 +469,65 @@ TEST(Kernels, EveryTailOfQueriesMatchesDefinition) {
   });
 }
 
+/// Rows of each number of queries below 57 have the bits that they have among 57.
+void expect_same_rows(const char* target) {
+  const auto rows_of = [](int64_t queries) {
+    Trial t = dense(1, 57, 200, 64, 13);
+    t.softmax().seq_len_q = queries;
+    t.tensor[ATTEST_Q].spec.dim[2] = t.tensor[ATTEST_O].spec.dim[2] =
+        t.tensor[ATTEST_LSE].spec.dim[2] = queries;
+    EXPECT_EQ(trial::execute(*trial::load("flash_cpu"), t).status, ATTEST_OK);
+    return t.tensor[ATTEST_O].bytes;
+  };
+  const std::vector<char> all = rows_of(57);
+  for (int64_t queries = 1; queries < 57; ++queries) {
+    const std::vector<char> some = rows_of(queries);
+    EXPECT_EQ(std::memcmp(some.data(), all.data(), static_cast<size_t>(queries) * 64 * 4), 0)
+        << target << ", " << queries << " queries";
+  }
+}
+
 // Few queries, half vectors and whole blocks multiply in other ways, but sum in one order.
 TEST(Kernels, RowsHaveTheSameBitsWhateverQueriesTheyRunWith) {
   on_each_target([](const char* target) {
-    const auto rows_of = [](int64_t queries) {
-      Trial t = dense(1, 57, 200, 64, 13);
-      t.softmax().seq_len_q = queries;
-      t.tensor[ATTEST_Q].spec.dim[2] = t.tensor[ATTEST_O].spec.dim[2] =
-          t.tensor[ATTEST_LSE].spec.dim[2] = queries;
-      EXPECT_EQ(trial::execute(*trial::load("flash_cpu"), t).status, ATTEST_OK);
-      return t.tensor[ATTEST_O].bytes;
-    };
-    const std::vector<char> all = rows_of(57);
-    for (int64_t queries = 1; queries < 57; ++queries) {
-      const std::vector<char> some = rows_of(queries);
-      EXPECT_EQ(std::memcmp(some.data(), all.data(), static_cast<size_t>(queries) * 64 * 4), 0)
-          << target << ", " << queries << " queries";
-    }
+    const Products forced("fma", kFloat32);
+    expect_same_rows(target);
   });
+  if (!has_products("amx", kFloat32)) return;
+  const Products forced("amx", kFloat32);
+  expect_same_rows("terms by amx");
+}
+
+// Half of the rows end in the middle of a tile, which other rows see whole.
+TEST(Kernels, ProductsOfTermsAgree) {
+  const auto outputs = [](const char* name, int32_t dtype) {
+    const Products forced(name, kFloat32);
+    Trial t = dense(2, 300, 700, 72, 11);
+    for (const int role : {ATTEST_Q, ATTEST_K, ATTEST_V, ATTEST_O}) {
+      trial::Tensor& x = t.tensor[role];
+      const trial::Tensor was = x;
+      x = trial::make(dtype, {1, 2, role == ATTEST_Q || role == ATTEST_O ? 300 : 700, 72});
+      if (role == ATTEST_O) continue;
+      for (size_t n = 0; n < x.elements(); ++n)
+        x.set(static_cast<int64_t>(n), was.get(static_cast<int64_t>(n)));
+    }
+    t.features |= ATTEST_WITH_CAUSAL;
+    t.softmax().window_right = 0;
+    EXPECT_EQ(trial::execute(*trial::load("flash_cpu"), t).status, ATTEST_OK) << name;
+    t.tensor[ATTEST_O].decode();
+    return t.tensor[ATTEST_O].values;
+  };
+  for (const int32_t dtype : {ATTEST_F32, ATTEST_F16, ATTEST_BF16}) {
+    const std::vector<double> expected = outputs("fma", dtype);
+    const double last_bit = dtype == ATTEST_F32 ? 0x1p-18 : dtype == ATTEST_F16 ? 0x1p-10 : 0x1p-7;
+    for (const char* name : {"portable_terms", "amx"}) {
+      if (name[0] == 'a' && !has_products(name, kFloat32)) continue;
+      const std::vector<double> got = outputs(name, dtype);
+      for (size_t n = 0; n < got.size(); ++n)
+        EXPECT_NEAR(got[n], expected[n], last_bit * (0.25 + std::abs(expected[n])))
+            << name << ", dtype " << dtype;
+    }
+  }
 }
 
 TEST(Kernels, LogitsOfThirtyThousandAndBeyond) {
@@ -544,11 +619,15 @@ TEST(Kernels, LongSumsStayAccurate) {
   Trial t = dense(1, 20, 20000, 16, 8);
   for (int64_t n = 0; n < 20000 * 16; ++n)
     t.tensor[ATTEST_V].set(n, t.tensor[ATTEST_V].get(n) * 0.01 + 1);  // mean 1: sums grow
-  EXPECT_LE(run_plugin("flash_cpu", t), 0.5);
+  for (const char* by : {"fma", "portable_terms", "amx"}) {
+    if (!has_products(by, kFloat32)) continue;
+    const Products forced(by, kFloat32);
+    EXPECT_LE(run_plugin("flash_cpu", t), 0.5) << by;
+  }
 }
 
-TEST(Kernels, SameBitsForAnyNumberOfThreads) {
-  for (const char* name : {"flash_cpu", "flash_cpu_bf16", "window_cpu", "linear_cpu"}) {
+void expect_same_bits_for_any_threads(const std::vector<const char*>& impls) {
+  for (const char* name : impls) {
     const attest_impl* const impl = trial::load(name);
     ASSERT_NE(impl, nullptr);
     for (uint64_t seed = 1; seed <= 12; ++seed) {
@@ -569,6 +648,11 @@ TEST(Kernels, SameBitsForAnyNumberOfThreads) {
       }
     }
   }
+}
+TEST(Kernels, SameBitsForAnyNumberOfThreads) {
+  expect_same_bits_for_any_threads({"flash_cpu", "flash_cpu_bf16", "window_cpu", "linear_cpu"});
+  const Products forced("portable_terms", kFloat32);
+  expect_same_bits_for_any_threads({"flash_cpu", "window_cpu"});
 }
 
 /// The products sum the same numbers in other orders: outputs hardly differ but by their rounding.
@@ -609,6 +693,11 @@ TEST(Kernels, RefusalsSayWhy) {
   round_to_bf16(plain);
   EXPECT_EQ(trial::execute(*trial::load("flash_cpu_bf16"), plain).reason,
             "ATTEST_CPU_BF16 is none of amx, avx512_bf16, portable");
+
+  const Products unknown("sve", kFloat32);
+  Trial floats = dense(1, 10, 10, 8, 9);
+  EXPECT_EQ(trial::execute(*trial::load("flash_cpu"), floats).reason,
+            "ATTEST_CPU_F32 is none of fma, amx, portable_terms");
 }
 
 }  // namespace

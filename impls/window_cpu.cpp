@@ -54,7 +54,8 @@ struct WindowCpu {
                : p.patch_size > 0 ? std::min(p.patch_size, p.seq_len_q)
                                   : p.seq_len_q;
     w.windows = ceil_div(p.seq_len_q, w.window);
-    const impls::Tiling tiling = Tiles::kernel().tiling(p.head_dim, p.head_dim_v);
+    const impls::TileKernel& kernel = Tiles::kernel(problem, w.window);
+    const impls::Tiling tiling = kernel.tiling(p.head_dim, p.head_dim_v);
     w.group =
         impls::group_queries(w.window, p.batch * p.num_heads * w.windows, problem.threads, tiling);
     w.groups = ceil_div(w.window, w.group);
@@ -67,8 +68,8 @@ struct WindowCpu {
       w.table_row = round_up(w.window, impls::kWidestVector);
     w.table_bytes = aligned(4 * p.num_heads * w.window * w.table_row);
     w.list_bytes = w.place_bytes;
-    w.scratch_bytes = Tiles::kernel().scratch_bytes(p.head_dim, p.head_dim_v,
-                                                    impls::scratch_queries(problem, w.group));
+    w.scratch_bytes =
+        kernel.scratch_bytes(p.head_dim, p.head_dim_v, impls::scratch_queries(problem, w.group));
     w.thread_bytes = 3 * w.list_bytes + w.scratch_bytes;
     w.workspace_bytes = w.rel_bytes + w.place_bytes + w.table_bytes +
                         static_cast<size_t>(problem.threads) * w.thread_bytes;
@@ -100,16 +101,19 @@ struct WindowCpu {
   }
 
   static const char* query(const attest_problem& problem, attest_support& support) {
+    if (const char* reason = Tiles::refusal()) return reason;
     if (const char* reason = refusal(problem)) return reason;
     const attest_softmax_params& p = impls::softmax_params(problem);
     const Plan w = plan(problem);
     int64_t keys = p.grid_height > 0 || p.patch_size > 0 ? w.window : p.seq_len_kv;
     if (p.window_left >= 0 && p.window_right >= 0 && p.global_tokens == 0)
       keys = std::min(keys, p.window_left + p.window_right + 1);
-    Tiles::declare(support);
+    Tiles::declare(support, problem, w.window);
     // A band starts inside a tile: one more of them.
     support.sum_chain =
-        impls::sum_chain(problem, Tiles::kernel().tiling(p.head_dim, p.head_dim_v), keys) + 1;
+        impls::sum_chain(problem, Tiles::kernel(problem, w.window).tiling(p.head_dim, p.head_dim_v),
+                         keys) +
+        1;
     support.workspace_bytes = w.workspace_bytes;
     return nullptr;
   }
@@ -118,6 +122,7 @@ struct WindowCpu {
   void run(void* const* data, void* workspace, void* /*stream*/) const {
     const attest_softmax_params& p = impls::softmax_params(problem);
     const Plan w = plan(problem);
+    const impls::TileKernel& kernel = Tiles::kernel(problem, w.window);
     float* const rel_bias = static_cast<float*>(workspace);
     int32_t* const places = reinterpret_cast<int32_t*>(static_cast<char*>(workspace) + w.rel_bytes);
     if (w.rel_size > 0) impls::widen_rel_bias(problem, data, rel_bias);
@@ -156,12 +161,12 @@ struct WindowCpu {
           slice.region = region;
           slice.shift_bias = p.shift_bias;
         }
-        return impls::attend<Tiles>(slice, part, {0, w.window}, scratch);
+        return impls::attend(kernel, slice, part, {0, w.window}, scratch);
       }
       if (data[ATTEST_ORDER] != nullptr)
         slice.order = static_cast<const int32_t*>(data[ATTEST_ORDER]) +
                       b * problem.tensor[ATTEST_ORDER].stride[0];
-      attend_places(slice, n, window * w.window, part, w.window, scratch);
+      attend_places(kernel, slice, n, window * w.window, part, w.window, scratch);
     });
   }
 
@@ -181,8 +186,9 @@ struct WindowCpu {
   }
 
   /// Bands and patches: queries first + part of one (batch, head), where a patch starts at `first`.
-  void attend_places(const impls::Slice& slice, const impls::Lengths& n, int64_t first,
-                     impls::Range part, int64_t window, void* scratch) const {
+  void attend_places(const impls::TileKernel& kernel, const impls::Slice& slice,
+                     const impls::Lengths& n, int64_t first, impls::Range part, int64_t window,
+                     void* scratch) const {
     impls::Range keys{0, n.kv};
     if (softmax().patch_size > 0) {
       keys = {first, std::min(first + window, n.kv)};
@@ -190,7 +196,7 @@ struct WindowCpu {
           0, keys.end - window);  // a short last patch sees the last places: a whole patch, if any
     }
     const int64_t begin = first + part.begin, end = first + part.end;
-    if (begin < n.q) impls::attend<Tiles>(slice, {begin, std::min(end, n.q)}, keys, scratch);
+    if (begin < n.q) impls::attend(kernel, slice, {begin, std::min(end, n.q)}, keys, scratch);
     if (end > n.q) impls::clear_rows(slice, {std::max(begin, n.q), std::min(end, n.rows_q)});
   }
 

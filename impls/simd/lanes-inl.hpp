@@ -172,19 +172,25 @@ HWY_INLINE V at_most(V ceiling, V x) {
 #endif
 }
 
-/// 2^(n + f) for |f| <= 0.5 and shifted = n + 127 + 1.5 * 2^23, whose low bits are the biased
-/// exponent. Degree 5; largest relative error kExp2Error (storage.hpp); exactly 2^n at f = 0: what
-/// rescales a row must not drift.
+/// 2^f for |f| <= 0.5. Degree 5; largest relative error kExp2Error (storage.hpp); exactly 1 at 0:
+/// what rescales a row must not drift.
 template <class V>
-HWY_INLINE V exp2_parts(V f, V shifted) {
+HWY_INLINE V exp2_fraction(V f) {
   const hn::DFromV<V> d;
-  const hn::RebindToUnsigned<hn::DFromV<V>> bits;
   V p = hn::MulAdd(hn::Set(d, 0.0013264727f), f, hn::Set(d, 0.0096715130f));
   p = hn::MulAdd(p, f, hn::Set(d, 0.0555073358f));
   p = hn::MulAdd(p, f, hn::Set(d, 0.2402224243f));
   p = hn::MulAdd(p, f, hn::Set(d, 0.6931470037f));
-  p = hn::MulAdd(p, f, hn::Set(d, 1.0f));
-  return hn::Mul(p, hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(bits, shifted))));
+  return hn::MulAdd(p, f, hn::Set(d, 1.0f));
+}
+
+/// 2^(n + f) for |f| <= 0.5 and shifted = n + 127 + 1.5 * 2^23, whose low bits are the biased
+/// exponent.
+template <class V>
+HWY_INLINE V exp2_parts(V f, V shifted) {
+  const hn::DFromV<V> d;
+  const hn::RebindToUnsigned<hn::DFromV<V>> bits;
+  return hn::Mul(exp2_fraction(f), hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(bits, shifted))));
 }
 // 1.5 * 2^23, where a float's last bit is 1, and the exponent's bias
 constexpr float kExponentShift = 12583039.0f;

@@ -1,6 +1,6 @@
 // Softmax attention of one head over a range of queries and keys: the tile kernels behind
 // flash_cpu, flash_cpu_bf16 and window_cpu.
-//   Slice s = ...;  attend<Float32Tiles>(s, {0, 384}, {0, keys}, scratch);
+//   Slice s = ...;  attend(Float32Tiles::kernel(problem, 384), s, {0, 384}, {0, keys}, scratch);
 //   scratch: scratch_bytes(...) bytes on 64
 // Compiled for AVX-512, AVX2, SSE4, NEON and plain C++, chosen when the program runs. Queries stand
 // in the vector lanes.
@@ -87,10 +87,11 @@ constexpr int64_t kWidestVector = 16;
 struct Tiling {
   int64_t keys, queries, lanes;  // queries: the most one call takes; lanes: queries a vector
   bool from_zero;                // whether the sum over a tile starts from zero
+  int64_t products = 1;          // additions a key
   /// The longest chain of float additions in a sum over `keys` keys: within a tile, then over
   /// tiles.
   int64_t sum_chain(int64_t all_keys) const {
-    return from_zero ? keys + ceil_div(all_keys, keys) : all_keys;
+    return from_zero ? products * keys + ceil_div(all_keys, keys) : all_keys;
   }
 };
 
@@ -116,32 +117,39 @@ struct TileKernel {
   void (*merge)(const Slice& slice, Range queries, int64_t parts, void* scratch, size_t bytes);
 };
 
-/// Everything is computed in float32, whatever the storage.
+/// Everything is computed in float32, whatever the storage: by multiply-adds (attend_f32.cpp), or
+/// by AMX in products of bf16 terms (attend_terms.cpp) where that is faster.
+/// ATTEST_CPU_F32=fma or amx demands one of them, portable_terms the latter without AMX, for tests.
 struct Float32Tiles {
-  /// For the instruction set of this processor.
-  static const TileKernel& kernel();
+  /// For the instruction set of this processor, and a problem in which `queries` queries attend to
+  /// the same keys. The answer depends on the problem alone: any number of threads gives the same
+  /// bits.
+  static const TileKernel& kernel(const attest_problem& problem, int64_t queries);
+  /// The one that multiplies and adds.
+  static const TileKernel& fma_kernel();
 
-  static void declare(attest_support& support) {
-    support.stage[ATTEST_SOFTMAX_PROBABILITY].rel_error = kExp2Error;
-  }
+  static void declare(attest_support& support, const attest_problem& problem, int64_t queries);
   /// Why this processor cannot run it; null if it can.
-  static const char* refusal() { return nullptr; }
+  static const char* refusal();
+
+ private:
+  static bool by_terms(const attest_problem& problem, int64_t queries);
 };
 
 /// The products multiply bf16 and sum in float32: Q, K, V and the weights exp(logit - max) are
 /// rounded to bf16. They multiply by AMX, by AVX512_BF16, or by what Highway has elsewhere;
 /// ATTEST_CPU_BF16=amx, avx512_bf16 or portable demands one of them.
 struct Bf16Tiles {
-  static const TileKernel& kernel();
-  static void declare(attest_support& support);
+  static const TileKernel& kernel(const attest_problem& problem, int64_t queries);
+  static void declare(attest_support& support, const attest_problem& problem, int64_t queries);
   static const char* refusal();
 };
 
 /// Writes o and lse of `queries` from all `keys` that they may see.
-template <class Tiles>
-void attend(const Slice& slice, Range queries, Range keys, void* scratch) {
-  Tiles::kernel().attend_part(slice, queries, keys, scratch);
-  Tiles::kernel().merge(slice, queries, 1, scratch, 0);
+inline void attend(const TileKernel& kernel, const Slice& slice, Range queries, Range keys,
+                   void* scratch) {
+  kernel.attend_part(slice, queries, keys, scratch);
+  kernel.merge(slice, queries, 1, scratch, 0);
 }
 
 /// o = 0 and lse = -inf for places that do not count.

@@ -16,6 +16,7 @@
 #include <hwy/highway.h>
 
 #include "simd/softmax/attend-inl.hpp"
+#include "simd/softmax/base-inl.hpp"
 #include "simd/softmax/bf16_pairs-inl.hpp"
 #include "simd/softmax/products.hpp"
 
@@ -25,13 +26,8 @@ namespace HWY_NAMESPACE {
 
 namespace {
 
-constexpr float kHeadroom = 8;
 // Scores and weights are of so many keys at a time; the scores of a group are one product.
 constexpr int64_t kStepKeys = 32, kGroupKeys = 16;
-
-// What a product of AMX reads of depth, and writes of rows.
-int64_t deep(int64_t n) { return round_up(n, 32); }
-int64_t tall(int64_t n) { return round_up(n, 16); }
 
 struct Bf16Kernel {
   static constexpr bool kOnlyBf16 = true, kWholeTiles = true;
@@ -69,12 +65,9 @@ struct Bf16Kernel {
   const Slice& s;
   const Room room = room_of(s.head_dim, s.head_dim_v);
   const int64_t tile_keys = tiling(s.head_dim, s.head_dim_v).keys;
-  const bool always = always_edited(s);
+  const ScoreScale scale{s};
   const Products* const products = kLanes == 16 ? choose_products().products : nullptr;
   const bool whole_rows = products != nullptr && products->whole_rows;
-  // What a score is multiplied by. Q has its sign: the largest product is the largest score.
-  const float unit =
-      static_cast<float>(std::fabs(s.softmax_scale) * (s.softcap > 0 ? 1.0 / s.softcap : kLog2E));
 
   /// Whether products fetch the next tile line by line (Left::ahead), if its rows are evenly apart.
   template <class T>
@@ -151,7 +144,7 @@ struct Bf16Kernel {
 
   void attend_tile(const Block& b, Tile& tile, Range keys, const Scratch& scratch,
                    Ahead& ahead) const {
-    const bool edited = always || crosses_edge(s, b, keys);
+    const bool edited = scale.always || crosses_edge(s, b, keys);
     if (edited && tile.finite < 0)
       tile.finite = all_finite(tile.values, deep(keys.end - keys.begin) * tall(s.head_dim_v));
     if (edited)
@@ -206,11 +199,11 @@ struct Bf16Kernel {
       const Range keys{tile.keys.begin + at, tile.keys.begin + at + here};
       ahead.fetch();
       hn::Vec<D> top[vectors];
-      find_top<D, vectors, edited>(b, {keys, scores, scratch.pair_terms}, top);
-      if (exceeds_base<D, vectors>(b, top)) {
+      find_top<D, vectors, edited>(s, b, {keys, scores, scratch.pair_terms}, scale, top);
+      if (exceeds_base(b, top)) {
         // O has the old base, and so have the weights that are not in it yet.
         if (done < at) add_values(at);
-        raise_base<D, vectors>(b, top);
+        raise_base(b, s.head_dim_v, top, [](int, hn::Vec<D>) {});
       }
       for (int64_t j = 0; j < kStepKeys; j += kGroupKeys) {
         if (at + kStepKeys + j < count) multiply_keys(at + kStepKeys + j, next + j * wide);
@@ -235,36 +228,6 @@ struct Bf16Kernel {
       multiply_portably<D, vectors, false>(a, rows, b, depth, c, add);
   }
 
-  /// What scores are multiplied by. Edited ones are scaled if those of every tile are: then a row's
-  /// bits do not depend on which blocks an edge crosses.
-  float scale() const { return always ? 1.0f : unit; }
-
-  /// Edits scores; their scaled maximum.
-  template <class D, int vectors, bool edited>
-  void find_top(const Block& b, const Scores& t, hn::Vec<D> (&top)[vectors]) const {
-    using V = hn::Vec<D>;
-    const D d;
-    constexpr int64_t wide = vectors * kLanes;
-    const int64_t count = t.keys.end - t.keys.begin;
-    V other[vectors];  // of every second key
-    for (int v = 0; v < vectors; ++v) top[v] = other[v] = hn::Set(d, -kInfinity);
-    if constexpr (edited) {
-      edit_scores<vectors, false>(s, b, t, always ? unit : 1.0f, top);
-    } else {
-      int64_t j = 0;
-      for (; j + 2 <= count; j += 2)
-        for (int v = 0; v < vectors; ++v) {
-          const float* const at = t.scores + j * wide + v * kLanes;
-          top[v] = hn::Max(top[v], hn::Load(d, at));
-          other[v] = hn::Max(other[v], hn::Load(d, at + wide));
-        }
-      for (int v = 0; v < vectors && j < count; ++v)
-        top[v] = hn::Max(top[v], hn::Load(d, t.scores + j * wide + v * kLanes));
-    }
-    for (int v = 0; v < vectors; ++v)
-      top[v] = hn::Mul(hn::Max(top[v], other[v]), hn::Set(d, scale()));
-  }
-
   /// From the scores of `count` keys to weights, [keys / 2][vectors * kLanes] pairs.
   template <class D, int vectors, bool edited>
   void weigh(const Block& b, const float* scores, int64_t count, uint32_t* weights) const {
@@ -272,12 +235,10 @@ struct Bf16Kernel {
     const D d;
     const hn::RebindToUnsigned<D> word;
     constexpr int64_t wide = vectors * kLanes;
-    const V factor = hn::Set(d, scale());
+    const V factor = hn::Set(d, scale.after());
     V base[vectors], sum[vectors];
     for (int v = 0; v < vectors; ++v) {
-      // Any finite base gives a row without keys weights of 0 instead of NaN.
-      const V stored = hn::Load(d, b.top + v * kLanes);
-      base[v] = hn::IfThenZeroElse(hn::Eq(stored, hn::Set(d, -kInfinity)), stored);
+      base[v] = finite_base(d, b, v);
       sum[v] = hn::Load(d, b.sum + v * kLanes);
     }
     const auto weight = [&](int64_t j, int v) HWY_ATTR {
@@ -297,40 +258,6 @@ struct Bf16Kernel {
       hn::Store(pair_weights(weight(j, v), hn::Zero(d)), word, weights + j / 2 * wide + v * kLanes);
     for (int v = 0; v < vectors; ++v) hn::Store(sum[v], d, b.sum + v * kLanes);
   }
-
-  /// Whether some weights would exceed 2^kHeadroom, or are the first of their row.
-  template <class D, int vectors>
-  bool exceeds_base(const Block& b, const hn::Vec<D> (&top)[vectors]) const {
-    const D d;
-    bool any = false;
-    for (int v = 0; v < vectors; ++v) any |= !hn::AllFalse(d, above_base(b, v, top[v]));
-    return any;
-  }
-  template <class V>
-  hn::Mask<hn::DFromV<V>> above_base(const Block& b, int v, V top) const {
-    const hn::DFromV<V> d;
-    return hn::Gt(top, hn::Add(hn::Load(d, b.top + v * kLanes), hn::Set(d, kHeadroom)));
-  }
-
-  /// Raises the base of such rows to `top`.
-  template <class D, int vectors>
-  void raise_base(const Block& b, const hn::Vec<D> (&top)[vectors]) const {
-    using V = hn::Vec<D>;
-    const D d;
-    constexpr int64_t wide = vectors * kLanes;
-    for (int v = 0; v < vectors; ++v) {
-      const V base = hn::Load(d, b.top + v * kLanes), none = hn::Set(d, -kInfinity);
-      const V raised = hn::IfThenElse(above_base(b, v, top[v]), top[v], base);
-      const V keep = exp2_lanes(hn::Sub(base, hn::IfThenZeroElse(hn::Eq(raised, none), raised)));
-      hn::Store(raised, d, b.top + v * kLanes);
-      float* const sum = b.sum + v * kLanes;
-      hn::Store(hn::Mul(hn::Load(d, sum), keep), d, sum);
-      for (int64_t c = 0; c < s.head_dim_v; ++c) {
-        float* const at = b.o + c * wide + v * kLanes;
-        hn::Store(hn::Mul(hn::Load(d, at), keep), d, at);
-      }
-    }
-  }
 };
 
 const TileKernel* kernel() { return tile_kernel<Bf16Kernel>(); }
@@ -344,9 +271,11 @@ HWY_AFTER_NAMESPACE();
 namespace impls {
 
 HWY_EXPORT(kernel);
-const TileKernel& Bf16Tiles::kernel() { return *HWY_DYNAMIC_DISPATCH(kernel)(); }
+const TileKernel& Bf16Tiles::kernel(const attest_problem&, int64_t) {
+  return *HWY_DYNAMIC_DISPATCH(kernel)();
+}
 
-void Bf16Tiles::declare(attest_support& support) {
+void Bf16Tiles::declare(attest_support& support, const attest_problem&, int64_t) {
   for (const int stage : {ATTEST_SOFTMAX_QK, ATTEST_SOFTMAX_PV, ATTEST_SOFTMAX_PROBABILITY})
     support.stage[stage].dtype = ATTEST_BF16;
   support.stage[ATTEST_SOFTMAX_PROBABILITY].rel_error = kCoarseExp2Error;

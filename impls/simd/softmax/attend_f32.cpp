@@ -281,7 +281,7 @@ HWY_AFTER_NAMESPACE();
 namespace impls {
 
 HWY_EXPORT(kernel);
-const TileKernel& Float32Tiles::kernel() { return *HWY_DYNAMIC_DISPATCH(kernel)(); }
+const TileKernel& Float32Tiles::fma_kernel() { return *HWY_DYNAMIC_DISPATCH(kernel)(); }
 
 }  // namespace impls
 #endif

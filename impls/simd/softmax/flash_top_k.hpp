@@ -23,7 +23,7 @@ struct FlashTopK {
 
   void declare(attest_support& support) const {
     const attest_softmax_params& p = params();
-    Float32Tiles::declare(support);
+    support.stage[ATTEST_SOFTMAX_PROBABILITY].rel_error = kExp2Error;
     support.sum_chain = p.top_k_ties == ATTEST_TOP_K_ALL_TIES ? p.seq_len_kv : p.top_k;
     support.workspace_bytes = static_cast<uint64_t>(problem.threads) * scratch_bytes();
   }

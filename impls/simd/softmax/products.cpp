@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "simd/softmax/amx_tiles.hpp"
+
 #if defined(__x86_64__) && defined(__linux__)
 #include <cpuid.h>
 #include <immintrin.h>
@@ -18,25 +20,11 @@ namespace {
 
 // --- AMX ---
 
-// Eight tile registers of 16 rows of 64 bytes: 0 to 2 and 3 to 5 are sums, 6 and 7 operands. The
-// compiler's intrinsics do not say that a tile load reads memory, so these do.
-template <int tile>
-inline void load_tile(const void* from, int64_t stride) {
-  asm volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(stride), "i"(tile) : "memory");
-}
-template <int tile>
-inline void store_tile(void* to, int64_t stride) {
-  asm volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(to), "r"(stride), "i"(tile) : "memory");
-}
-template <int tile>
-inline void clear_tile() {
-  asm volatile("tilezero %%tmm%c0" ::"i"(tile) : "memory");
-}
+// Tile registers 0 to 2 and 3 to 5 are sums, 6 and 7 operands.
 constexpr int kLeft = 6, kRight = 7;
 template <int sum>
 inline void multiply_tiles() {
-  asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(sum), "i"(kLeft), "i"(kRight)
-               : "memory");
+  amx_tiles::multiply<sum, kLeft, kRight>();
 }
 
 struct alignas(64) TileConfiguration {
@@ -58,28 +46,28 @@ void multiply_rows(const uint16_t* a, int64_t a_stride, const uint32_t* b, int64
   constexpr int other = 3 - first;
   constexpr int64_t row = vectors * 64;  // bytes of b and c
   if (add) {
-    load_tile<first>(c, row);
-    if constexpr (vectors > 1) load_tile<first + 1>(c + 16, row);
-    if constexpr (vectors > 2) load_tile<first + 2>(c + 32, row);
+    amx_tiles::load<first>(c, row);
+    if constexpr (vectors > 1) amx_tiles::load<first + 1>(c + 16, row);
+    if constexpr (vectors > 2) amx_tiles::load<first + 2>(c + 32, row);
   } else {
-    clear_tile<first>();
-    if constexpr (vectors > 1) clear_tile<first + 1>();
-    if constexpr (vectors > 2) clear_tile<first + 2>();
+    amx_tiles::clear<first>();
+    if constexpr (vectors > 1) amx_tiles::clear<first + 1>();
+    if constexpr (vectors > 2) amx_tiles::clear<first + 2>();
   }
   for (int64_t n = 0; n < depth; n += 32, b += 16 * 16 * vectors, before = nullptr) {
-    load_tile<kLeft>(a + n, 2 * a_stride);
-    load_tile<kRight>(b, row);
+    amx_tiles::load<kLeft>(a + n, 2 * a_stride);
+    amx_tiles::load<kRight>(b, row);
     multiply_tiles<first>();
-    if (before != nullptr) store_tile<other>(before, row);
+    if (before != nullptr) amx_tiles::store<other>(before, row);
     if constexpr (vectors > 1) {
-      load_tile<kRight>(b + 16, row);
+      amx_tiles::load<kRight>(b + 16, row);
       multiply_tiles<first + 1>();
-      if (before != nullptr) store_tile<other + 1>(before + 16, row);
+      if (before != nullptr) amx_tiles::store<other + 1>(before + 16, row);
     }
     if constexpr (vectors > 2) {
-      load_tile<kRight>(b + 32, row);
+      amx_tiles::load<kRight>(b + 32, row);
       multiply_tiles<first + 2>();
-      if (before != nullptr) store_tile<other + 2>(before + 32, row);
+      if (before != nullptr) amx_tiles::store<other + 2>(before + 32, row);
     }
   }
 }
@@ -87,9 +75,9 @@ void multiply_rows(const uint16_t* a, int64_t a_stride, const uint32_t* b, int64
 template <int vectors, int first>
 void store_rows(float* c) {
   constexpr int64_t row = vectors * 64;
-  store_tile<first>(c, row);
-  if constexpr (vectors > 1) store_tile<first + 1>(c + 16, row);
-  if constexpr (vectors > 2) store_tile<first + 2>(c + 32, row);
+  amx_tiles::store<first>(c, row);
+  if constexpr (vectors > 1) amx_tiles::store<first + 1>(c + 16, row);
+  if constexpr (vectors > 2) amx_tiles::store<first + 2>(c + 32, row);
 }
 
 template <int vectors>
@@ -281,10 +269,6 @@ bool has_dots() {
          (a & kBf16) != 0;
 }
 
-const Products* amx() {
-  static const Products* const found = has_amx() ? &kAmx : nullptr;
-  return found;
-}
 // Intel's do half as many multiplications a second as its float32 FMA.
 bool fast_dots() { return __builtin_cpu_is("amd") != 0; }
 const Products* dots() {
@@ -294,13 +278,21 @@ const Products* dots() {
 
 #else
 
-const Products* amx() { return nullptr; }
 const Products* dots() { return nullptr; }
 bool fast_dots() { return false; }
 
 #endif
 
 }  // namespace
+
+#if ATTEST_IMPLS_AMX
+const Products* amx() {
+  static const Products* const found = has_amx() ? &kAmx : nullptr;
+  return found;
+}
+#else
+const Products* amx() { return nullptr; }
+#endif
 
 ProductsChoice choose_products() {
   const char* const demand = std::getenv("ATTEST_CPU_BF16");

@@ -4,7 +4,13 @@
 
 #include <cstdint>
 
+#include "simd/sizes.hpp"
+
 namespace impls {
+
+/// What a product of AMX reads of depth, and writes of rows.
+constexpr int64_t deep(int64_t n) { return round_up(n, 32); }
+constexpr int64_t tall(int64_t n) { return round_up(n, 16); }
 
 /// A matrix [rows][depth] of which elements n and n + 1 of row r, n even, lie side by side, at
 /// data + r * row_stride + n / 2 * pair_stride. Strides count elements; one of them is 2.
@@ -46,6 +52,9 @@ struct ProductsChoice {
   const Products* products;  // null: those that are written with Highway
   const char* refusal;       // why there are none as ATTEST_CPU_BF16 demands; else null
 };
+
+/// AMX with bf16, if this processor has it and the kernel lets this process use it; else null.
+const Products* amx();
 
 /// The fastest that this processor has, or those that ATTEST_CPU_BF16 names: amx, avx512_bf16 or
 /// portable.
