@@ -616,7 +616,7 @@ TEST_F(Cli, SaysInOneLineWhatIsWrong) {
   write("nobody.json", R"({"name": "n", "summary": "s", "cases": [
     {"name": "a", "operation": "softmax", "dtypes": ["f32"], "seq_len_q": 8, "head_dim": 8,
      "impls": ["flash"]}]})");
-  write("mine.cpp", "");
+  for (const char* file : {"mine.cpp", "mine.c", "mine.cu", "mine.hpp"}) write(file, "");
   write("empty.pcd", "");
   write("no.png", "this is no image");
   write("tokens.json", R"({
@@ -678,8 +678,12 @@ TEST_F(Cli, SaysInOneLineWhatIsWrong) {
        "attest: --pace: no such option, did you mean '--paced'? attest run --help says"},
       {"run small.json --plugin mine.cpp", 64,
        "mine.cpp: is a source file, and --plugin takes the library that is built from it: c++ "
-       "-std=c++17 -O3 -shared -fPIC -fvisibility=hidden -I FOLDER_OF_ATTEST_H mine.cpp -o "
+       "-std=c++17 -O3 -shared -fPIC -fvisibility=hidden -IFOLDER_OF_ATTEST_H mine.cpp -o "
        "mine.so"},
+      {"run small.json --plugin mine.c", 64, "-IFOLDER_OF_ATTEST_H mine.c -o mine.so -lm"},
+      {"run small.json --plugin mine.cu", 64, "nvcc -std=c++17 -O3 -arch=native "},
+      {"run small.json --plugin mine.hpp", 64,
+       "mine.hpp: is a header, and --plugin takes a library, e.g. ./mine.so"},
       {"run small.json --plugin nothing.so", 64, "name a shared library, e.g. ./mine.so"},
       {"new mine", 64, "mine.cpp exists already; choose another name, or remove it first"},
       {"scale 'softmax head_dim=8' --over seq_len_q=4k..1k", 64,
@@ -687,8 +691,8 @@ TEST_F(Cli, SaysInOneLineWhatIsWrong) {
       {"scale 'softmax head_dim=8' --over foo=", 64,
        "over 'foo=': softmax has no such field with whole numbers; it has batch, num_heads"},
       {"report nowhere.jsonl", 64,
-       "nowhere.jsonl: cannot be read: No such file or directory; it is to be a file that attest "
-       "run ... -o FILE wrote"},
+       "nowhere.jsonl: cannot be read: No such file or directory; it must be a file that `attest "
+       "run -o FILE` wrote"},
       {"doctor nothing", 64, "'nothing': the command takes no such argument; attest doctor --help"},
       {"frob --impl naive", 64, "attest: no command 'frob', but run, bench, list, repro"},
   };

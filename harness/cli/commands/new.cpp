@@ -15,6 +15,7 @@
 #include "cli/options/command_line.hpp"
 #include "cli/options/replaced.hpp"
 #include "core/operations/operation.hpp"
+#include "core/run/plugins/plugin.hpp"
 
 namespace attest::cli {
 namespace {
@@ -73,26 +74,18 @@ void write(const Template& from, const std::string& name) {
     throw core::MachineError(fmt::format("{}: {}", file.string(), std::strerror(errno)));
 }
 
-/// A file in one language, and the command that makes a plugin of it.
+/// A file in one language.
 struct Language {
   const Template& from;
   const char* what;
-  const char* compile;  // up to the folder of attest.h
-  const char* libraries;
 };
 
 Language language_of(const NewArguments& arguments) {
-  if (arguments.c)
-    return {kCTemplate, "attention by definition, in C: f32, dense, causal or not",
-            "cc -O2 -shared -fPIC -fvisibility=hidden", " -lm"};
+  if (arguments.c) return {kCTemplate, "attention by definition, in C: f32, dense, causal or not"};
   if (arguments.cuda)
     return {kCudaTemplate,
-            "a complete implementation of softmax attention for CUDA, slow and right",
-            "nvcc -std=c++17 -O3 -arch=native --expt-relaxed-constexpr -shared "
-            "-Xcompiler -fPIC,-fvisibility=hidden",
-            ""};
-  return {kCxxTemplate, "a complete implementation of softmax attention, slow and right",
-          "c++ -std=c++17 -O3 -shared -fPIC -fvisibility=hidden", ""};
+            "a complete implementation of softmax attention for CUDA, slow and right"};
+  return {kCxxTemplate, "a complete implementation of softmax attention, slow and right"};
 }
 
 void write_implementation(const NewArguments& arguments) {
@@ -105,11 +98,10 @@ void write_implementation(const NewArguments& arguments) {
     fmt::print(stderr,
                "attest: warning: attest.h is not beside this program; put its folder in the place "
                "of FOLDER\n");
-  fmt::print(
-      "{}: {}. Build it and have it judged:\n\n  {} -I{} {} -o {}.so{}\n"
-      "  attest run --plugin ./{}.so\n",
-      file, language.what, language.compile, folder.empty() ? "FOLDER" : shell_word(folder), file,
-      arguments.name, language.libraries, arguments.name);
+  fmt::print("{}: {}. Build it and have it judged:\n\n  {}\n  attest run --plugin ./{}.so\n", file,
+             language.what,
+             core::compile_command(file, folder.empty() ? "FOLDER" : shell_word(folder)),
+             arguments.name);
 }
 
 void write_operation(const std::string& name) {

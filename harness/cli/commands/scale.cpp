@@ -60,16 +60,19 @@ class ScalePlanner {
       for (const core::Sweep& sweep : entry.sweeps) {
         const core::Case& base = sweep.of.base;
         points += sweep.values.size() * base.dtypes.size() * entry.threads.size();
-        text +=
-            fmt::format("{}{} sizes of {} ({} .. {})", text.empty() ? "" : ", ",
-                        sweep.values.size(), sweep.over, sweep.values.front(), sweep.values.back());
+        text += fmt::format("{}{} size{} of {} ({})", text.empty() ? "" : ", ", sweep.values.size(),
+                            sweep.values.size() == 1 ? "" : "s", sweep.over,
+                            sweep.values.size() == 1 ? fmt::format("{}", sweep.values.front())
+                                                     : fmt::format("{} .. {}", sweep.values.front(),
+                                                                   sweep.values.back()));
         if (base.dtypes.size() > 1) text += fmt::format(" in {} dtypes", base.dtypes.size());
         if (entry.threads.size() > 1)
           text +=
               fmt::format(" with {} numbers of threads, the largest first", entry.threads.size());
       }
     return fmt::format(
-        "{} points for each implementation: {}; before them the smallest problem{}", points, text,
+        "{} point{} for each implementation: {}; before {} the smallest problem{}", points,
+        points == 1 ? "" : "s", text, points == 1 ? "it" : "them",
         arguments_.doublings > 0
             ? fmt::format(", and after them up to {} rounds of points between others "
                           "(--doublings 0: none)",

@@ -103,6 +103,15 @@ TEST_F(Scale, PointsAreAddedWhereTheFitIsLoose) {
                                       "implementations cross: softmax/seq_len_q=256\n"));
 }
 
+TEST_F(Scale, SaysWhatOnePointIs) {
+  const Outcome outcome = scale(
+      "'softmax head_dim=16' --over seq_len_q=64 --impl naive --threads 1 --doublings 0 -o "
+      "s.jsonl");
+  EXPECT_THAT(outcome.text,
+              ::testing::StartsWith("1 point for each implementation: 1 size of seq_len_q (64); "
+                                    "before it the smallest problem\n"));
+}
+
 TEST_F(Scale, TakesDtypesAsBenchDoes) {
   const Outcome outcome =
       scale(kSmall + "--impl naive --threads 1 --doublings 0 --dtype f32,bf16 -o s.jsonl");

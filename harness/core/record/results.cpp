@@ -43,7 +43,7 @@ Results visit_results(const std::string& path, const std::function<void(Record)>
   std::ifstream file(path, std::ios::binary);
   if (!file || std::filesystem::is_directory(path))
     throw Error(
-        fmt::format("{}: cannot be read: {}; it is to be a file that attest run ... -o FILE wrote",
+        fmt::format("{}: cannot be read: {}; it must be a file that `attest run -o FILE` wrote",
                     path, file ? "it is a folder" : std::strerror(errno)));
   Results results{.path = path};
   size_t number = 0;

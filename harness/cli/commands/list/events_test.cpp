@@ -29,11 +29,10 @@ class Events : public testing::FolderTest {
 TEST_F(Events, AreCountedByGroupAndFill) {
   const Outcome outcome = run("");
   EXPECT_EQ(outcome.code, 1) << outcome.text;
-  EXPECT_THAT(outcome.text,
-              AllOf(HasSubstr("s/a f32: "), HasSubstr("s/a f16: "),
-                    HasSubstr("\n2 of 2 cases and dtypes miss an event and do not say "
-                              "why; --verbose shows the events of each fill\n"),
-                    Not(HasSubstr("can occur"))))
+  EXPECT_THAT(outcome.text, AllOf(HasSubstr("s/a f32: "), HasSubstr("s/a f16: "),
+                                  HasSubstr("\n2 of 2 problems miss an event without giving a "
+                                            "reason; --verbose shows the events of each fill\n"),
+                                  Not(HasSubstr("can occur"))))
       << "in short";
   EXPECT_THAT(run("", "--verbose").text, HasSubstr("can occur  huge  any fill"));
   EXPECT_THAT(outcome.text, AllOf(HasSubstr("missed lane/16: lane/16/0 .. 15\n"),

@@ -217,8 +217,8 @@ int list_events(const std::vector<std::string>& suites, const std::optional<std:
     well &= missed.unsaid.empty();
   }
   if (!options.markdown)
-    fmt::print("{} of {} cases and dtypes miss an event and do not say why{}\n", unsaid,
-               plan.jobs.size(),
+    fmt::print("{} of {} problem{} miss{} an event without giving a reason{}\n", unsaid,
+               plan.jobs.size(), plan.jobs.size() == 1 ? "" : "s", unsaid == 1 ? "es" : "",
                options.verbose ? "" : "; --verbose shows the events of each fill");
   // What a case says is out of date only where all of its problems were looked at.
   if (!options.filter.dtypes.empty() || options.filter.quick) return well ? kOk : kBad;

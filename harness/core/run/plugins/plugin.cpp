@@ -41,20 +41,32 @@ Outcome malformed() {
 
 /// Throws Error if the file is the source of a plugin.
 void require_library(const fs::path& path) {
-  static const std::string kSources[] = {".c", ".cc", ".cpp", ".cxx", ".cu", ".h", ".hpp"};
-  if (std::ranges::find(kSources, path.extension().string()) == std::end(kSources)) return;
-  throw Error(fmt::format(
-      "{0}: is a source file, and --plugin takes the library that is built from it: {1} "
-      "-I FOLDER_OF_ATTEST_H {0} -o {2}",
-      path.string(),
-      path.extension() == ".cu" ? "nvcc -std=c++17 -O3 --expt-relaxed-constexpr -shared -Xcompiler "
-                                  "-fPIC,-fvisibility=hidden"
-      : path.extension() == ".c" ? "cc -O2 -shared -fPIC -fvisibility=hidden"
-                                 : "c++ -std=c++17 -O3 -shared -fPIC -fvisibility=hidden",
-      fs::path(path).replace_extension(".so").string()));
+  static const std::string kSources[] = {".c", ".cc", ".cpp", ".cxx", ".cu"};
+  static const std::string kHeaders[] = {".h", ".hh", ".hpp", ".cuh"};
+  const std::string extension = path.extension().string();
+  if (std::ranges::find(kHeaders, extension) != std::end(kHeaders))
+    throw Error(fmt::format("{}: is a header, and --plugin takes a library, e.g. ./mine.so",
+                            path.string()));
+  if (std::ranges::find(kSources, extension) != std::end(kSources))
+    throw Error(fmt::format(
+        "{}: is a source file, and --plugin takes the library that is built from it: {}",
+        path.string(), compile_command(path.string(), "FOLDER_OF_ATTEST_H")));
 }
 
 }  // namespace
+
+std::string compile_command(const fs::path& source, const std::string& folder) {
+  const std::string extension = source.extension().string();
+  const char* compiler = "c++ -std=c++17 -O3 -shared -fPIC -fvisibility=hidden";
+  if (extension == ".c") compiler = "cc -O2 -shared -fPIC -fvisibility=hidden";
+  if (extension == ".cu")
+    compiler =
+        "nvcc -std=c++17 -O3 -arch=native --expt-relaxed-constexpr -shared "
+        "-Xcompiler -fPIC,-fvisibility=hidden";
+  return fmt::format("{} -I{} {} -o {}{}", compiler, folder, source.string(),
+                     fs::path(source).replace_extension(".so").string(),
+                     extension == ".c" ? " -lm" : "");
+}
 
 std::string print_dtypes(uint64_t bits) {
   std::string text;

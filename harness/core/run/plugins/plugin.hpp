@@ -26,6 +26,10 @@ struct Implementation {
   uint64_t dtypes = 0, features = 0;
 };
 
+/// The command that makes a plugin of a source in C, C++ or CUDA. `folder`: that of attest.h, as a
+/// word of the shell.
+std::string compile_command(const std::filesystem::path& source, const std::string& folder);
+
 /// "f32,f16" for a set of ATTEST_BIT(dtype).
 std::string print_dtypes(uint64_t bits);
 
