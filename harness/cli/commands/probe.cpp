@@ -5,6 +5,8 @@
 
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
 
 #include "cli/commands/commands.hpp"
 #include "cli/exit_code.hpp"
@@ -17,9 +19,6 @@
 
 namespace attest::cli {
 namespace {
-
-// Other processes that take more of the CPUs than this lower the figures.
-constexpr double kQuietCpus = 0.25;
 
 struct ProbeArguments {
   int threads = 0;
@@ -42,8 +41,9 @@ void print_probe(const core::Probe& probe) {
   for (const core::ArithmeticPeak& peak : probe.arithmetic)
     print_rate(peak.dtype + " multiply-add", peak.gflops, "GFLOP/s", peak.unit);
   for (const std::string& dtype : probe.lacking())
-    fmt::print("{:<16} none: this CPU has no unit for it that this system and this build use\n",
-               dtype + " multiply-add");
+    fmt::print(
+        "{:<16} none: attest found no unit for it that this CPU, this system and this build have\n",
+        dtype + " multiply-add");
   print_rate("f32 exp", probe.exp_gps, "Gexp/s", probe.fma().unit);
   for (const core::MemoryLevel& level : probe.levels) {
     const std::string size = level.own_bytes > 0
@@ -78,29 +78,22 @@ nlohmann::json print_devices() {
   return all;
 }
 
-void warn_of_others(double busy_cpus, int cpus) {
-  if (busy_cpus <= kQuietCpus) return;
-  fmt::print(stderr,
-             "attest: warning: other processes kept {:.1f} of {} CPU{} busy meanwhile, so these "
-             "figures may be too low by half or more; run it again on a quiet machine\n",
-             busy_cpus, cpus, cpus == 1 ? "" : "s");
-}
-
 int run(const ProbeArguments& arguments) {
   const auto cpus = int(core::allowed_cpus().size());
   const core::OtherLoad others(core::allowed_cpus());
   const core::Probe probe =
       core::probe_machine(arguments.threads > 0 ? arguments.threads : cpus, core::ProbeDepth::kAll);
-  const double busy_cpus = others.busy_cpus().value_or(0);
+  const std::optional<double> busy_cpus = others.busy_cpus();
   print_probe(probe);
   std::fflush(stdout);
-  warn_of_others(busy_cpus, cpus);
+  if (const std::string warning = core::load_warning(busy_cpus, cpus); !warning.empty())
+    fmt::print(stderr, "attest: warning: {}\n", warning);
   const nlohmann::json devices = print_devices();
   write_json_file("--json", arguments.json_path,
                   {{"type", "probe"},
                    {"limits", facts(probe)},
                    {"devices", devices},
-                   {"cpus_of_others", busy_cpus}});
+                   {"cpus_of_others", busy_cpus ? nlohmann::json(*busy_cpus) : nullptr}});
   return kOk;
 }
 

@@ -1,5 +1,6 @@
 #include "core/measure/machine/other_load.hpp"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +11,8 @@
 
 namespace attest::core {
 namespace {
+
+constexpr double kQuietCpus = 0.25;
 
 // Of all threads of this process.
 double own_cpu_s() {
@@ -50,6 +53,14 @@ std::optional<double> OtherLoad::busy_cpus() const {
                others = double(now.busy - before_.busy) - own_ticks,
                each = double(now.all - before_.all) / double(cpus_.size());
   return std::clamp(others / each, 0.0, double(cpus_.size()));
+}
+
+std::string load_warning(std::optional<double> busy_cpus, int cpus) {
+  if (!busy_cpus || *busy_cpus <= kQuietCpus) return "";
+  return fmt::format(
+      "other processes kept {:.1f} of {} CPU{} busy meanwhile, which lowers these figures; run it "
+      "again on a quiet machine",
+      *busy_cpus, cpus, cpus == 1 ? "" : "s");
 }
 
 }  // namespace attest::core

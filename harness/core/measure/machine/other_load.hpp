@@ -2,11 +2,12 @@
 //
 //   const OtherLoad load(allowed_cpus());
 //   measure();
-//   if (load.busy_cpus().value_or(0) > 0.25) warn();
+//   warn(load_warning(load.busy_cpus(), 4));
 #pragma once
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "core/measure/machine/files.hpp"
@@ -32,5 +33,9 @@ class OtherLoad {
   Ticks before_;
   double own_before_s_;
 };
+
+/// That so many of `cpus` CPUs worked for other processes, which lowers what was measured; "" where
+/// they are at most a quarter of one, or not known.
+std::string load_warning(std::optional<double> busy_cpus, int cpus);
 
 }  // namespace attest::core

@@ -1,6 +1,7 @@
 // How many CPUs other processes keep busy, of a machine that is made up.
 #include "core/measure/machine/other_load.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <ctime>
@@ -45,6 +46,15 @@ TEST(OtherLoad, IsNotKnownWithoutCounts) {
   EXPECT_FALSE(OtherLoad({0}, root.path()).busy_cpus().has_value());
   root.write("proc/stat", kBefore);
   EXPECT_FALSE(OtherLoad({0}, root.path()).busy_cpus().has_value()) << "no tick went by";
+}
+
+TEST(LoadWarning, IsOfMoreThanAQuarterOfACpu) {
+  EXPECT_EQ(load_warning(std::nullopt, 2), "");
+  EXPECT_EQ(load_warning(0.2, 2), "");
+  EXPECT_EQ(load_warning(0.3, 2),
+            "other processes kept 0.3 of 2 CPUs busy meanwhile, which lowers these figures; run it "
+            "again on a quiet machine");
+  EXPECT_THAT(load_warning(1, 1), ::testing::StartsWith("other processes kept 1.0 of 1 CPU busy"));
 }
 
 }  // namespace
