@@ -254,7 +254,7 @@ TEST(Gate, SaysOnceWhatIsUndecidedAlike) {
   const size_t begin = text.find(title) + title.size(), end = text.find("one-sample: ");
   EXPECT_EQ(std::ranges::count(text.substr(begin, end - begin), '\n'), 4) << text;
   EXPECT_THAT(text, HasSubstr("  deadline: no frame was released (no-frames); rule 1 allows 1 %: 5 "
-                              "cases (vit/a f16 flash_cuda, vit/b f16 flash_cuda, vit/c f16 "
+                              "records (vit/a f16 flash_cuda, vit/b f16 flash_cuda, vit/c f16 "
                               "flash_cuda and 2 more)\n"));
   EXPECT_THAT(text, HasSubstr("\n  vit/e f16 flash_cuda: time: "));
   EXPECT_EQ(to_json(found)["undecided"].size(), 16u) << "a program gets each";

@@ -45,7 +45,7 @@ std::vector<Alike> fold(const std::vector<GateFinding>& findings) {
   return all;
 }
 
-/// "  energy: no sensor measured it (no-energy); rule 1 allows 2: 9 cases (a, b, c and 6 more)".
+/// "  energy: no sensor measured it (no-energy); rule 1 allows 2: 9 records (a, b, c and 6 more)".
 std::string line(const Alike& alike) {
   const GateFinding& first = *alike.front();
   if (alike.size() == 1) return line(first);
@@ -53,7 +53,7 @@ std::string line(const Alike& alike) {
   for (const GateFinding* finding : alike)
     if (names.size() < kNamed) names.push_back(finding->key.name());
   return fmt::format(
-      "  {}: {}: {} cases ({}{})", first.group, first.what, alike.size(), fmt::join(names, ", "),
+      "  {}: {}: {} records ({}{})", first.group, first.what, alike.size(), fmt::join(names, ", "),
       alike.size() > kNamed ? fmt::format(" and {} more", alike.size() - kNamed) : "");
 }
 
