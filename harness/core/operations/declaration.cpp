@@ -177,8 +177,8 @@ std::string falls_short(const Operation& operation, const Arithmetic& arithmetic
       if (!names(stage, word)) continue;
       const auto& [declared, rel_error] = arithmetic.stage[size_t(stage.index)];
       if (unit_roundoff(declared) > unit_roundoff(wanted))
-        return fmt::format("declares {0}={1}, less than {0}={2}", word, dtype_name(declared),
-                           dtype_name(wanted));
+        return fmt::format("declares {}={}, less than {}={}", stage.name, dtype_name(declared),
+                           word, dtype_name(wanted));
       // A coarse exp is a coarse probability. A few units in the last place are any exp's.
       if (rel_error > 8 * unit_roundoff(wanted))
         return fmt::format("declares an exp with an error of {:g}, less than {}={}", rel_error,

@@ -120,8 +120,8 @@ TEST(MinArithmetic, SaysNothingOfOperationsWithoutTheStage) {
   EXPECT_EQ(refused(linear_operation(), half, "prob=f32,score=f32"), "");
   EXPECT_EQ(refused(linear_operation(), half, "features=f32"),
             "declares features=f16, less than features=f32");
-  EXPECT_EQ(refused(linear_operation(), half, "qk=f32"), "declares qk=f16, less than qk=f32");
-  EXPECT_EQ(refused(linear_operation(), half, "pv=f32"), "declares pv=bf16, less than pv=f32");
+  EXPECT_EQ(refused(linear_operation(), half, "qk=f32"), "declares features=f16, less than qk=f32");
+  EXPECT_EQ(refused(linear_operation(), half, "pv=f32"), "declares state=bf16, less than pv=f32");
   EXPECT_EQ(refused(softmax_operation(), SoftmaxArithmetic{.qk = ATTEST_F16}, "features=f32"), "");
 }
 
@@ -129,9 +129,9 @@ TEST(MinArithmetic, SaysNothingOfOperationsWithoutTheStage) {
 TEST(MinArithmetic, HoldsEveryStageThatAWordNames) {
   const Operation& gradients = softmax_backward_operation();
   EXPECT_EQ(refused(gradients, BackwardArithmetic{.product = ATTEST_F16}, "pv=f32"),
-            "declares pv=f16, less than pv=f32");
+            "declares product=f16, less than pv=f32");
   EXPECT_EQ(refused(gradients, BackwardArithmetic{.operand = ATTEST_BF16}, "pv=f32"),
-            "declares pv=bf16, less than pv=f32");
+            "declares operand=bf16, less than pv=f32");
   EXPECT_EQ(refused(gradients, BackwardArithmetic{.operand = ATTEST_BF16}, "qk=f32,delta=f32"), "");
 }
 
