@@ -3,10 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "core/operations/deformable/testing/deformable_cases.hpp"
 #include "core/operations/linear/testing/linear_cases.hpp"
 #include "core/operations/softmax/arithmetic.hpp"
 #include "core/operations/softmax/testing/make_case.hpp"
+#include "core/operations/softmax_backward/backward_arithmetic.hpp"
+#include "core/operations/softmax_backward/testing/backward_cases.hpp"
 
 namespace attest::core {
 namespace {
@@ -98,6 +102,25 @@ TEST(ValueScale, LeavesRangeForDifferencesOfPixels) {
   EXPECT_EQ(factor(2500, sums), 16);
   EXPECT_EQ(factor(2500, products), 8);
   EXPECT_EQ(factor(1300, products), 16);
+}
+
+// Rows of dO in sized are large: four times as much may leave the range of f16 in each of these
+// stages.
+TEST(ValueScale, NeedsTheRangeOfFloat32InStagesOfGradients) {
+  const testing::BackwardCase c({.seq_len_q = 20}, ATTEST_F32, {"sized", 5});
+  const auto count = [&](const BackwardArithmetic& arithmetic) {
+    const auto relations = c.problem.operation->relations(c.problem, c.tensors);
+    return std::ranges::count_if(relations, [&](const auto& relation) {
+      return relation->name() == "value-scale" && relation->suits(arithmetic);
+    });
+  };
+  EXPECT_EQ(count({}), 2);
+  EXPECT_EQ(count({.operand = ATTEST_BF16, .delta = ATTEST_BF16}), 2);
+  EXPECT_EQ(count({.score = ATTEST_F16}), 0);
+  EXPECT_EQ(count({.product = ATTEST_F16}), 0);
+  EXPECT_EQ(count({.accumulator = ATTEST_F16}), 0);
+  EXPECT_EQ(count({.operand = ATTEST_F16}), 0);
+  EXPECT_EQ(count({.delta = ATTEST_F16}), 0);
 }
 
 // A run whose first fill is one of these checks relations on a later one, or none.

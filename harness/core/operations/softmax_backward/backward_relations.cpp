@@ -22,11 +22,12 @@ class BackwardValueScale final : public SamePlaces {
   BackwardValueScale(const Problem& problem, const Tensors& inputs, bool of_gradient)
       : SamePlaces(problem, inputs), of_gradient_(of_gradient) {}
   std::string_view name() const override { return "value-scale"; }
-  // In f16, do.v or a sum over queries may be too large.
+  // In f16 dO, V, do.v, delta or a sum over queries may be too large.
   bool suits(const Arithmetic& arithmetic) const override {
     const BackwardArithmetic declared = BackwardArithmetic::of(arithmetic);
     return std::ranges::all_of(
-        std::initializer_list<DType>{declared.score, declared.product, declared.accumulator},
+        std::initializer_list<DType>{declared.score, declared.product, declared.accumulator,
+                                     declared.operand, declared.delta},
         [](DType dtype) { return largest_finite(dtype) > 1e30; });
   }
 
