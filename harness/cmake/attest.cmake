@@ -103,7 +103,7 @@ endif()
 #   DEPENDS: what it runs or loads.
 #   LABELS: labels beside those of its folder; `threads` puts it under the thread sanitizer too.
 #   LONG: globs of its tests that only `scripts/test.sh --all` runs (label `long`). They run first,
-#     so that no process waits for another one at the end.
+#     so that none of them runs alone at the end.
 #   PLAIN: globs of its tests that no sanitizer runs: they are about numbers and take minutes there.
 #     Other tests, which sanitizers do run, access memory in the same ways.
 #   ALONE: its tests measure time, so nothing runs beside them.

@@ -28,7 +28,7 @@ struct OwnTensors {
   std::vector<float> memory[std::tuple_size_v<Tensors>];
 };
 
-TEST(Outputs, TheMainOneIsRequired) {
+TEST(Outputs, TheMainOneIsOOrDq) {
   const Problem problem = parse_problem(kWithGaps);
   EXPECT_EQ(&main_output(problem), &problem.tensor[ATTEST_O]);
   const Problem backward = parse_problem("softmax_backward seq_len_q=4 head_dim=8");

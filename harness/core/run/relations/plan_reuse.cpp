@@ -312,11 +312,11 @@ std::optional<RelationRecord> PlanReuse::run(Plugin& plugin, const Implementatio
     is_refused = true;
     break;
   }
-  for (const bool forward : {true, false}) {
-    if (!is_refused) break;
-    const Outcome played = play(fresh.next(true), implementation, mine, forward, false, record);
-    if (!played.passes()) return record;
-  }
+  if (is_refused)
+    for (const bool forward : {true, false}) {
+      const Outcome played = play(fresh.next(true), implementation, mine, forward, false, record);
+      if (!played.passes()) return record;
+    }
   int alone = 0;
   double fresh_s = 0;
   for (const auto& part : mine) {

@@ -41,16 +41,16 @@ class PlanReuse {
   class FreshProcesses;
   using Parts = std::vector<std::unique_ptr<Part>>;
   Parts parts(Plugin& plugin, const Implementation& implementation, bool again);
-  // Each of these writes into the record what it finds, and returns its outcome.
+  void make_inputs(Member& member);
+  void run_alone(Plugin& process, const Implementation& implementation, Part& part);
+  void explain(const Part& part, const SharedTensors& outputs, Judgement& judgement) const;
+  // Functions that return an Outcome also write it into the record.
   Outcome play(Plugin& process, const Implementation& implementation, Parts& parts, bool forward,
                bool alive_at_once, RelationRecord& record);
   Outcome judge(FreshProcesses& fresh, const Implementation& implementation, Part& part,
                 RelationRecord& record);
-  void run_alone(Plugin& process, const Implementation& implementation, Part& part);
   Outcome compare(const Part& part, const std::vector<const SharedTensors*>& different,
                   RelationRecord& record) const;
-  void explain(const Part& part, const SharedTensors& outputs, Judgement& judgement) const;
-  void make_inputs(Member& member);
 
   std::vector<std::unique_ptr<Member>> members_;  // the problem itself, then its variants
   uint64_t seed_;

@@ -51,13 +51,13 @@ class Repetition {
     std::vector<std::pair<int, const SharedTensors*>> judged;  // number of the run, its outputs
   };
   Outcome fits(const Trial& trial, int runs) const;
-  // Each of these that takes a record writes there what it finds, and returns its outcome.
   void play(const Trial& trial, const Series& series, RelationRecord& record);
   std::optional<RerunRecord> play_again(const Trial& trial, int runs, const Played& first);
   Script script_of(const Trial& trial, int runs, const SharedTensors& first_outputs,
                    Played& played) const;
   std::string canary_of(const SharedTensors& outputs);
   std::string hash_of(const SharedTensors& outputs);
+  // Functions that return an Outcome also write it into the record.
   Outcome judge_runs(const Trial& trial, const Played& played, RelationRecord& record);
   Outcome judge_other(const Trial& trial, const SharedTensors& outputs, RelationRecord& record);
   Outcome compare(const Trial& trial, const SharedTensors& first, const SharedTensors& second,
