@@ -56,6 +56,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 
 #include "core/operations/softmax/events/events.hpp"
 #include "core/operations/softmax/problem/dequantised.hpp"
@@ -101,7 +102,7 @@ bool one_key_is_seen(const Problem& problem) {
   return false;
 }
 
-/// The largest weight of a key, and the sum of all.
+/// The largest weight of a key, and the sum of all. With top_k, of the pairs that count.
 struct KeyWeights {
   bool is_seen = false;
   double sum = 0, top = 0;
@@ -184,6 +185,14 @@ class Counter {
     return inputs_[ATTEST_LSE].at({cell.outer, place.h, cell.row});
   }
 
+  /// Without top_k, the edge that keeps all keys.
+  TopKEdge edge_of(const Row& row) const {
+    if (p_.top_k == 0) return {};
+    std::vector<double> logits(size_t(p_.seq_len_kv), -std::numeric_limits<double>::infinity());
+    for (int64_t j = row.keys.begin; j < row.keys.end; ++j) logits[size_t(j)] = row.logit(j);
+    return find_edge(p_, logits);
+  }
+
   Gradients gradients(const Unit& unit, const RowPlace& place, const Row& row) const {
     const Cell cell = geometry_.query(unit.b(), place.i);
     const auto width = size_t(p_.head_dim_v);
@@ -195,16 +204,11 @@ class Counter {
       d_o[c] = inputs_[ATTEST_DO].at({cell.outer, place.h, cell.row, int64_t(c)});
       of.delta += d_o[c] * inputs_[ATTEST_O].at({cell.outer, place.h, cell.row, int64_t(c)});
     }
-    std::vector<double> logits;
-    if (p_.top_k > 0) {
-      logits.assign(size_t(p_.seq_len_kv), -std::numeric_limits<double>::infinity());
-      for (int64_t j = row.keys.begin; j < row.keys.end; ++j) logits[size_t(j)] = row.logit(j);
-    }
-    const TopKEdge edge = p_.top_k > 0 ? find_edge(p_, logits) : TopKEdge{};
+    const TopKEdge edge = edge_of(row);
     for (const int64_t j : unit.wild_values())
       of.nan_below |= row.keys.contains(j) && row.sees(j) && !edge.keeps(row.logit(j), j);
     for (int64_t j = row.keys.begin; j < row.keys.end; ++j) {
-      if (!row.sees(j) || (p_.top_k > 0 && !edge.keeps(row.logit(j), j))) continue;
+      if (!row.sees(j) || !edge.keeps(row.logit(j), j)) continue;
       const auto n = size_t(j - row.keys.begin);
       const float* const v = unit.value(j);
       double dot = 0;
@@ -334,14 +338,32 @@ class Counter {
     note(least < kBands * most, "f8/bands");
   }
 
-  // Of each key's pairs with the queries of a head. Of many keys some are looked at.
+  /// With top_k, the edges of a head's queries. Of many queries some are looked at.
+  std::vector<std::optional<TopKEdge>> edges_of(const Unit& unit, int64_t h, double cost) const {
+    std::vector<std::optional<TopKEdge>> edges(size_t(geometry_.length_q(unit.b())));
+    const auto step =
+        size_t(std::ceil(std::max(1.0, double(geometry_.length_kv(unit.b())) * cost / kKeyBudget)));
+    Unit::Buffer buffer;
+    for (size_t i = 0; i < edges.size(); i += step) {
+      const auto at = int64_t(i);
+      const RowPlace place{h, at, geometry_.keys(unit.b(), at), 0, unit.query_class(at)};
+      edges[i] = place.keys.size() == 0 ? TopKEdge{} : edge_of(unit.row(place, buffer));
+    }
+    return edges;
+  }
+
+  // Of each key's pairs with the queries of a head. Of many keys some are looked at. A query whose
+  // edge is not known adds to the sum alone, so that the top is not taken for more than it is.
   void add_weights(const Unit& unit, int64_t h, const std::vector<int64_t>& keys,
                    std::vector<KeyWeights>& weights) const {
     const int64_t length = geometry_.length_q(unit.b());
     const double cost = double(length) * double(p_.head_dim) * double(p_.batch * p_.num_heads);
     const auto step = size_t(std::ceil(std::max(1.0, double(keys.size()) * cost / kKeyBudget)));
+    std::vector<std::optional<TopKEdge>> edges(size_t(length), TopKEdge{});
+    if (p_.top_k > 0) edges = edges_of(unit, h, cost);
     for (size_t n = 0; n < keys.size(); ++n) {
-      // The last key, which is in the short tile, is always one of them.
+      // The last key, which is in the short tile, is always one of them. Of the others it is not
+      // known whether some query sees them. Their weights are 0, and they are not taken for unseen.
       if (n % step != 0 && n + 1 != keys.size()) {
         weights[n].is_seen = true;
         continue;
@@ -353,9 +375,11 @@ class Counter {
         if (logit == -std::numeric_limits<float>::infinity()) continue;
         weights[n].is_seen = true;
         const double p = std::exp(double(logit) - lse_of(unit, place));
-        if (!(p <= 2)) continue;  // a NaN
+        if (!(p <= 2)) continue;  // a NaN, or a logit that the given lse does not belong to
+        const std::optional<TopKEdge>& edge = edges[size_t(i)];
+        if (edge && !edge->keeps(logit, keys[n])) continue;
         weights[n].sum += p;
-        if (p <= weights[n].top) continue;
+        if (!edge || p <= weights[n].top) continue;
         weights[n].top = p;
         weights[n].top_at = i;
       }

@@ -299,15 +299,19 @@ void enlarge_late_keys(const Problem& problem, const Tensors& tensors) {
 }
 
 /// In one query head of each key head, the last query gives all of its weight to the last key that
-/// it sees, and no other query gives that key any: their products in the first channel, which all
-/// other keys lack, are -kAlone or less, and kAlone or more.
+/// it sees, and no other query gives that key any. The first channel of all other keys is 0. In
+/// that of the last visible key, the last query's product raises the logit by kAlone or more; that
+/// of any other query lowers it by as much. Nothing changes where a dtype cannot hold these
+/// numbers.
 void write_alone(const Problem& problem, const Tensors& tensors) {
   const auto& p = problem.as<FillParams>();
   if (p.softcap > 0 || p.head_dim == 1 || p.softmax_scale == 0) return;
-  const Geometry geometry(problem, tensors);
-  write_inverse_factors(tensors);
   const double scale = double(p.softmax_scale),
                size = std::exp2(std::ceil(std::log2(std::sqrt(kAlone / std::fabs(scale)))));
+  for (const int32_t role : {ATTEST_Q, ATTEST_K})
+    if (size > largest_finite(tensors[size_t(role)].spec.dtype)) return;
+  const Geometry geometry(problem, tensors);
+  write_inverse_factors(tensors);
   const auto put = [&](int32_t role, int64_t row, double number) {
     const Tensor& tensor = tensors[size_t(role)];
     store(tensor.data, tensor.spec.dtype, row_offset(tensor.spec, 3, row), number);

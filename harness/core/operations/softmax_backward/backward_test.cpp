@@ -774,7 +774,8 @@ TEST(BackwardFill, HiddenHasRowsOfLargeNegativeBiases) {
   for (int64_t h = 0; h < 2; ++h)
     for (int64_t i = 0; i < 40; ++i) {
       lowest += c.tensors[ATTEST_BIAS].at({0, h, i, 0}) == -65504;
-      if (c.tensors[ATTEST_LSE].at({0, h, i}) > -40000) continue;
+      const double lse = c.tensors[ATTEST_LSE].at({0, h, i});
+      if (lse > -40000 || std::isinf(lse)) continue;
       ++low;
       const double* row = dq.value.data() + (h * 40 + i) * 8;
       EXPECT_TRUE(std::any_of(row, row + 8, [](double x) { return std::fabs(x) > 0.01; })) << i;
@@ -836,6 +837,48 @@ TEST(BackwardFill, LateKeysTakeMostOfTheWeight) {
     peaked += largest > 0.3;
   }
   EXPECT_GT(peaked, 20);
+}
+
+// Beside a small softmax_scale, numbers that leave one key alone would be beyond a dtype. In f16
+// late keys are so in any case.
+TEST(BackwardFill, LateStaysInTheRangeOfItsDtype) {
+  const auto count = [](const Shape& shape, DType dtype) {
+    const BackwardCase c(shape, dtype, {"late", 5});
+    int wild = 0, first = 0;
+    for (const int32_t role : {ATTEST_Q, ATTEST_K}) {
+      const Tensor& x = c.tensors[size_t(role)];
+      for (int64_t n = 0; n < element_count(x.spec); ++n)
+        wild += is_f8(x.spec.dtype) && !std::isfinite(load(x.data, x.spec.dtype, n));
+    }
+    for (int64_t j = 0; j < 20; ++j) first += c.tensors[ATTEST_K].at({0, 0, j, 0}) != 0;
+    EXPECT_EQ(wild, 0) << shape.softmax_scale;
+    return first;
+  };
+  const auto shape = [](float scale, DType stored) {
+    return Shape{.seq_len_q = 20, .softmax_scale = scale, .stored = stored};
+  };
+  EXPECT_EQ(count(shape(1e-7F, ATTEST_NONE), ATTEST_F16), 1);
+  EXPECT_GT(count(shape(1e-9F, ATTEST_NONE), ATTEST_F16), 10);
+  EXPECT_EQ(count(shape(1e-3F, ATTEST_F8E4M3), ATTEST_F16), 1);
+  EXPECT_GT(count(shape(3e-4F, ATTEST_F8E4M3), ATTEST_F16), 10);
+}
+
+// Queries but one have no logit beside key 0. To that one all keys are equal, and top_k keeps the
+// first of them, or the others have the lead.
+TEST(BackwardEvents, CountWeightsOfKeysThatTopKKeeps) {
+  const auto counts = [](double lead) {
+    const BackwardCase c({.seq_len_q = 20, .seq_len_kv = 4, .softmax_scale = 1, .top_k = 1},
+                         ATTEST_F32, {"random", 5});
+    for (int64_t n = 0; n < 20 * 8; ++n)
+      store(c.tensors[ATTEST_Q].data, ATTEST_F32, n, n % 8 > 0 ? 0 : n / 8 == 17 ? lead : -10);
+    for (int64_t n = 0; n < 4 * 8; ++n)
+      store(c.tensors[ATTEST_K].data, ATTEST_F32, n, n % 8 == 0 && n >= 8 ? 10 : 0);
+    write_forward(c.problem, c.tensors);
+    return count_events(c.problem, c.tensors, std::vector<bool>(20, true))
+        .contains("key/one_query");
+  };
+  EXPECT_FALSE(counts(0));
+  EXPECT_TRUE(counts(10));
 }
 
 // The last eighth of the keys of each packed sequence is late, and the longest one is wild.
