@@ -110,7 +110,9 @@ class BackwardGolden final : public Golden {
   int64_t distinct_rows() const override { return std::min(distinct_queries_, distinct_keys_); }
   // Gradients of keys share the errors of delta and of the lse of each query. Keys may all have
   // nearly the same weight: then an error of one channel is nearly the same for all of them.
-  // Where Q, K or V are rounded to an operand, all queries share the errors of each key.
+  // Where Q, K or V are rounded to an operand, all queries share the errors of each key. Each
+  // channel of each key head may err once for all queries; so no more rows err independently than
+  // all key heads of all sequences have channels.
   int64_t independent_rows(const Arithmetic& arithmetic, int32_t role) const override {
     if (role == ATTEST_DQ) {
       const BackwardArithmetic of = declared(arithmetic);
