@@ -126,7 +126,7 @@ double largest_gradient(const Problem& problem, const Tensors& inputs) {
   const double d_o = largest_value(inputs[ATTEST_DO]), v = largest_value(inputs[ATTEST_V]),
                d_logit = 2 * d_o * v * double(p.head_dim_v),
                d_score = std::fabs(double(p.softmax_scale)) * d_logit,
-               queries = double(p.seq_len_q * (p.num_heads / p.num_kv_heads));
+               queries = double(p.seq_len_q) * double(p.num_heads) / double(p.num_kv_heads);
   return std::max({v, queries * d_o, queries * d_score * largest_value(inputs[ATTEST_Q]),
                    d_score * largest_value(inputs[ATTEST_K]), pairs_in_sum(problem) * d_logit});
 }
