@@ -220,10 +220,13 @@ TEST(EventSurvey, EveryDefaultFillIsNeeded) {
       if (found.missed(of.fill).size() > missed) needed.insert(of.fill);
     }
   }
-  EXPECT_THAT(fills, IsSupersetOf({"alone", "borders", "cancelling", "codebook", "codebook_peaked",
-                                   "faint", "huge", "large", "random", "rising", "rising_2",
-                                   "rising_24", "subnormal", "wide", "wild", "wild_7"}));
-  EXPECT_EQ(fills.size(), 12 + 24u + 7u) << "not all rounds of rising and wild";
+  EXPECT_THAT(
+      fills, IsSupersetOf({"alone",    "borders",   "cancelling",   "codebook",   "codebook_peaked",
+                           "f8_bands", "faint",     "hidden",       "huge",       "large",
+                           "late",     "random",    "rising",       "rising_2",   "rising_24",
+                           "sized",    "subnormal", "top_k_levels", "top_k_wild", "wide",
+                           "wild",     "wild_7"}));
+  EXPECT_EQ(fills.size(), 18 + 24u + 7u) << "not all rounds of rising and wild";
   EXPECT_EQ(needed, fills);
 }
 
