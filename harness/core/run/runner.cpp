@@ -483,12 +483,9 @@ Record CaseRunner::run(Plugin& plugin, const Implementation& implementation) {
   Trial trial{plugin, implementation, record};
   Outcome outcome = admit(trial);
   if (outcome.passes()) outcome = fits(trial);
-  if (!outcome.passes()) {
+  if (!outcome.passes() || options_.dry_run) {
+    if (outcome.passes()) name_fills(record);
     record.outcome = std::move(outcome);
-    return record;
-  }
-  if (options_.dry_run) {
-    name_fills(record);
     return record;
   }
   trial.outputs = std::make_unique<SharedTensors>(problem_, ATTEST_WRITE, trial.workspace_bytes);
