@@ -65,8 +65,8 @@ TEST(Choose, ALimitNeedsItsUnit) {
     EXPECT_EQ(outcome.code, 64) << outcome.text;
     EXPECT_THAT(outcome.text, HasSubstr(words));
   };
-  refused("--deadline 20", "--deadline: 20 has no unit: say 20Hz, 20ms or 20s\n");
-  refused("--memory 64", "--memory: 64 has no unit: say 64MiB or 64GiB\n");
+  refused("--deadline 20", "--deadline: 20 has no unit: say 20Hz, 20ms or 20s; ");
+  refused("--memory 64", "--memory: 64 has no unit: say 64MiB or 64GiB; ");
   refused("--memory 0", "must be at least 1B");
   EXPECT_EQ(choose_json("--memory 64MiB")["limits"]["memory_bytes"], 0x1p26);
 }
