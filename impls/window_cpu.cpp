@@ -36,6 +36,7 @@ struct WindowCpu {
   /// How the work and the workspace are cut: [relative bias of all heads][places in it][its pair
   /// tables] [thread: two orders, regions, scratch] ...
   struct Plan {
+    const impls::TileKernel* kernel;
     int64_t
         window;  // queries that see one another: a patch, a grid window; else the whole sequence
     int64_t windows;        // of one (batch, head)
@@ -54,8 +55,8 @@ struct WindowCpu {
                : p.patch_size > 0 ? std::min(p.patch_size, p.seq_len_q)
                                   : p.seq_len_q;
     w.windows = ceil_div(p.seq_len_q, w.window);
-    const impls::TileKernel& kernel = Tiles::kernel(problem, w.window);
-    const impls::Tiling tiling = kernel.tiling(p.head_dim, p.head_dim_v);
+    w.kernel = &Tiles::kernel(problem, w.window);
+    const impls::Tiling tiling = w.kernel->tiling(p.head_dim, p.head_dim_v);
     w.group =
         impls::group_queries(w.window, p.batch * p.num_heads * w.windows, problem.threads, tiling);
     w.groups = ceil_div(w.window, w.group);
@@ -69,7 +70,7 @@ struct WindowCpu {
     w.table_bytes = aligned(4 * p.num_heads * w.window * w.table_row);
     w.list_bytes = w.place_bytes;
     w.scratch_bytes =
-        kernel.scratch_bytes(p.head_dim, p.head_dim_v, impls::scratch_queries(problem, w.group));
+        w.kernel->scratch_bytes(p.head_dim, p.head_dim_v, impls::scratch_queries(problem, w.group));
     w.thread_bytes = 3 * w.list_bytes + w.scratch_bytes;
     w.workspace_bytes = w.rel_bytes + w.place_bytes + w.table_bytes +
                         static_cast<size_t>(problem.threads) * w.thread_bytes;
@@ -111,9 +112,7 @@ struct WindowCpu {
     Tiles::declare(support, problem, w.window);
     // A band starts inside a tile: one more of them.
     support.sum_chain =
-        impls::sum_chain(problem, Tiles::kernel(problem, w.window).tiling(p.head_dim, p.head_dim_v),
-                         keys) +
-        1;
+        impls::sum_chain(problem, w.kernel->tiling(p.head_dim, p.head_dim_v), keys) + 1;
     support.workspace_bytes = w.workspace_bytes;
     return nullptr;
   }
@@ -122,7 +121,6 @@ struct WindowCpu {
   void run(void* const* data, void* workspace, void* /*stream*/) const {
     const attest_softmax_params& p = impls::softmax_params(problem);
     const Plan w = plan(problem);
-    const impls::TileKernel& kernel = Tiles::kernel(problem, w.window);
     float* const rel_bias = static_cast<float*>(workspace);
     int32_t* const places = reinterpret_cast<int32_t*>(static_cast<char*>(workspace) + w.rel_bytes);
     if (w.rel_size > 0) impls::widen_rel_bias(problem, data, rel_bias);
@@ -161,12 +159,12 @@ struct WindowCpu {
           slice.region = region;
           slice.shift_bias = p.shift_bias;
         }
-        return impls::attend(kernel, slice, part, {0, w.window}, scratch);
+        return impls::attend(*w.kernel, slice, part, {0, w.window}, scratch);
       }
       if (data[ATTEST_ORDER] != nullptr)
         slice.order = static_cast<const int32_t*>(data[ATTEST_ORDER]) +
                       b * problem.tensor[ATTEST_ORDER].stride[0];
-      attend_places(kernel, slice, n, window * w.window, part, w.window, scratch);
+      attend_places(*w.kernel, slice, n, window * w.window, part, w.window, scratch);
     });
   }
 

@@ -102,19 +102,19 @@ std::string print_slowdown(const core::PacedRecord& paced) {
 /// "p50 3.20 ms, p90 3.40 ms, max 3.90 ms": the median, and the highest percentile that so many
 /// frames support.
 std::string short_latencies_of(const PolicyRecord& policy) {
-  std::vector<const core::PercentileRecord*> shown;
-  for (const core::PercentileRecord& p : policy.percentiles) {
-    if (shown.empty())
-      shown.push_back(&p);
-    else if (p.claimed_ns && shown.size() == 1)
-      shown.push_back(&p);
-    else if (p.claimed_ns)
-      shown.back() = &p;
-  }
   std::string text;
-  for (const core::PercentileRecord* p : shown)
-    text += fmt::format("p{:g} {}{}, ", p->share * 100, p->value_at_least ? "at least " : "",
-                        print_time(p->value_ns));
+  const auto show = [&](const core::PercentileRecord& p) {
+    text += fmt::format("p{:g} {}{}, ", p.share * 100, p.value_at_least ? "at least " : "",
+                        print_time(p.value_ns));
+  };
+  const core::PercentileRecord* highest = nullptr;
+  for (const core::PercentileRecord& p : policy.percentiles) {
+    if (&p == &policy.percentiles.front())
+      show(p);
+    else if (p.claimed_ns)
+      highest = &p;
+  }
+  if (highest != nullptr) show(*highest);
   return text + fmt::format("max {}{}", policy.never_ran > 0 ? "at least " : "",
                             print_time(policy.max_latency_ns));
 }
@@ -202,24 +202,22 @@ void FrameCounts::add(const core::Record& record) {
   unmeasured_ += record.energy && record.energy->empty();
   if (!record.paced) return;
   ++paced_;
-  const auto misses = [](const PhaseRecord& phase) {
-    return std::ranges::any_of(phase.policies,
-                               [](const auto& policy) { return policy.missed > 0; });
-  };
-  missing_ +=
-      misses(record.paced->alone) || (record.paced->contended && misses(*record.paced->contended));
-  add(record, record.paced->alone, "alone");
-  if (record.paced->contended) add(record, *record.paced->contended, "beside other work");
+  bool misses = add(record, record.paced->alone, "alone");
+  if (record.paced->contended) misses |= add(record, *record.paced->contended, "beside other work");
+  missing_ += misses;
 }
 
-void FrameCounts::add(const core::Record& record, const PhaseRecord& phase, const char* where) {
+bool FrameCounts::add(const core::Record& record, const PhaseRecord& phase, const char* where) {
+  bool misses = false;
   for (const PolicyRecord& policy : phase.policies) {
+    misses |= policy.missed > 0;
     const double share = policy.frames > 0 ? double(policy.missed) / double(policy.frames) : 0;
     if (share <= largest_share_) continue;
     largest_share_ = share;
     worst_ = fmt::format("{}: {} of {} frames ({}, {})", question_of(record).name(), policy.missed,
                          policy.frames, policy.policy, where);
   }
+  return misses;
 }
 
 void FrameCounts::add(const std::vector<core::Record>& records) {

@@ -31,7 +31,8 @@ class FrameCounts {
   std::string print_unmeasured() const;
 
  private:
-  void add(const core::Record& record, const core::PhaseRecord& phase, const char* where);
+  /// Whether the phase missed frames.
+  bool add(const core::Record& record, const core::PhaseRecord& phase, const char* where);
 
   size_t paced_ = 0, missing_ = 0, unmeasured_ = 0;
   double largest_share_ = 0;  // of the frames of one policy that missed

@@ -53,20 +53,14 @@ struct Bf16Kernel {
     return room;
   }
 
-  explicit Bf16Kernel(const Slice& slice) : s(slice) {
-    if (products != nullptr) products->begin();
-  }
-  ~Bf16Kernel() {
-    if (products != nullptr) products->end();
-  }
-  Bf16Kernel(const Bf16Kernel&) = delete;
-  Bf16Kernel& operator=(const Bf16Kernel&) = delete;
+  explicit Bf16Kernel(const Slice& slice) : s(slice) {}
 
   const Slice& s;
   const Room room = room_of(s.head_dim, s.head_dim_v);
   const int64_t tile_keys = tiling(s.head_dim, s.head_dim_v).keys;
   const ScoreScale scale{s};
   const Products* const products = kLanes == 16 ? choose_products().products : nullptr;
+  const ProductsScope scope{products};
   const bool whole_rows = products != nullptr && products->whole_rows;
 
   /// Whether products fetch the next tile line by line (Left::ahead), if its rows are evenly apart.

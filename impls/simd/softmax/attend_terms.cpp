@@ -18,36 +18,11 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include <cstdlib>
-#include <string_view>
-
 #include "simd/softmax/amx_tiles.hpp"
 #include "simd/softmax/attend-inl.hpp"
 #include "simd/softmax/base-inl.hpp"
 #include "simd/softmax/products.hpp"
 #include "simd/softmax/softmax.hpp"
-
-// Not in the part that is compiled once a target.
-#ifndef ATTEST_IMPLS_FLOAT32_BY
-#define ATTEST_IMPLS_FLOAT32_BY
-namespace impls {
-
-/// How float32 is multiplied.
-enum class Float32By { kFma, kAmx, kPortableTerms, kBest, kUnknown };
-
-/// What ATTEST_CPU_F32 demands.
-inline Float32By demanded_float32() {
-  const char* const name = std::getenv("ATTEST_CPU_F32");
-  const std::string_view demand = name == nullptr ? "" : name;
-  if (demand.empty()) return Float32By::kBest;
-  if (demand == "fma") return Float32By::kFma;
-  if (demand == "amx") return Float32By::kAmx;
-  if (demand == "portable_terms") return Float32By::kPortableTerms;
-  return Float32By::kUnknown;
-}
-
-}  // namespace impls
-#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace impls {
@@ -176,9 +151,8 @@ struct Stream {
   int vector = 0;
 
   static constexpr int64_t kWide = vectors * kLanes;
-  static constexpr int kUnits = vectors;
 
-  int64_t units() const { return portable ? 0 : groups * steps * kUnits; }
+  int64_t units() const { return portable ? 0 : groups * steps * vectors; }
 
   /// The next unit.
   HWY_INLINE void advance() {
@@ -339,14 +313,7 @@ struct TermsKernel {
     return room;
   }
 
-  explicit TermsKernel(const Slice& slice) : s(slice) {
-    if (tiles != nullptr) tiles->begin();
-  }
-  ~TermsKernel() {
-    if (tiles != nullptr) tiles->end();
-  }
-  TermsKernel(const TermsKernel&) = delete;
-  TermsKernel& operator=(const TermsKernel&) = delete;
+  explicit TermsKernel(const Slice& slice) : s(slice) {}
 
   const Slice& s;
   const Room room = room_of(s.head_dim, s.head_dim_v);
@@ -356,6 +323,7 @@ struct TermsKernel {
   const ScoreScale scale{s};
   const Products* const tiles =
       kLanes == 16 && demanded_float32() != Float32By::kPortableTerms ? amx() : nullptr;
+  const ProductsScope scope{tiles};
 
   template <class T>
   bool fetches_lines() const {

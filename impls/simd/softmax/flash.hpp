@@ -32,6 +32,7 @@ struct Flash {
 
   /// One task is a group of query blocks of a head, with all keys or a part of them.
   struct Plan {
+    const TileKernel* kernel;
     int64_t together;       // query heads of one query each that share K and V: one head of rows
     int64_t heads;          // of all sequences, those taken together counted once
     int64_t group, groups;  // queries a task, groups a head
@@ -51,14 +52,11 @@ struct Flash {
   // depend on the threads: any number of them gives the same bits.
   static constexpr int64_t kPartTasks = 32, kMinPartKeys = 2048, kPartQueries = 16;
 
-  static const TileKernel& kernel_of(const attest_problem& problem) {
-    return Tiles::kernel(problem, softmax_params(problem).seq_len_q);
-  }
-
   static Plan plan(const attest_problem& problem) {
     const attest_softmax_params& p = softmax_params(problem);
-    const Tiling tiling = kernel_of(problem).tiling(p.head_dim, p.head_dim_v);
     Plan work;
+    work.kernel = &Tiles::kernel(problem, p.seq_len_q);
+    const Tiling tiling = work.kernel->tiling(p.head_dim, p.head_dim_v);
     work.together = heads_together(problem, tiling);
     work.heads = p.batch * p.num_heads / work.together;
     const int64_t queries = p.seq_len_q * work.together;
@@ -67,8 +65,8 @@ struct Flash {
     const int threads = work.parts > 1 || work.together > 1 ? 1 : problem.threads;
     work.group = group_queries(queries, work.heads, threads, tiling);
     work.groups = ceil_div(queries, work.group);
-    work.scratch_bytes = kernel_of(problem).scratch_bytes(p.head_dim, p.head_dim_v,
-                                                          scratch_queries(problem, work.group));
+    work.scratch_bytes =
+        work.kernel->scratch_bytes(p.head_dim, p.head_dim_v, scratch_queries(problem, work.group));
     plan_table(problem, work);
     work.workspace_bytes =
         work.table_bytes +
@@ -98,9 +96,8 @@ struct Flash {
     const attest_softmax_params& p = softmax_params(problem);
 #pragma omp parallel for num_threads(problem.threads)
     for (int64_t h = 0; h < work.table_heads; ++h)
-      kernel_of(problem).fill_table(softmax_slice(problem, data, 0, h, {}), p.seq_len_q,
-                                    p.seq_len_kv, tables + h * work.table_floats,
-                                    work.table_stride);
+      work.kernel->fill_table(softmax_slice(problem, data, 0, h, {}), p.seq_len_q, p.seq_len_kv,
+                              tables + h * work.table_floats, work.table_stride);
   }
 
   /// Decoding: the one query of each head that shares K and V stands beside the others.
@@ -127,7 +124,7 @@ struct Flash {
     const Plan work = plan(problem);
     Tiles::declare(support, problem, p.seq_len_q);
     support.sum_chain =
-        sum_chain(problem, kernel_of(problem).tiling(p.head_dim, p.head_dim_v), work.part_keys) +
+        sum_chain(problem, work.kernel->tiling(p.head_dim, p.head_dim_v), work.part_keys) +
         work.parts;
     support.workspace_bytes = work.workspace_bytes;
     return nullptr;
@@ -194,8 +191,8 @@ struct Flash {
             }
             const int64_t begin = task % work.groups * work.group, end = begin + work.group;
             if (begin < head.queries)
-              attend(kernel_of(problem), head.slice, {begin, std::min(end, head.queries)},
-                     head.keys, scratch);
+              attend(*work.kernel, head.slice, {begin, std::min(end, head.queries)}, head.keys,
+                     scratch);
             clear(head, {begin, end});
           });
   }
@@ -210,12 +207,11 @@ struct Flash {
       const Head head = head_of(data, work, n);
       char* const of_head = workspace + static_cast<size_t>(n * work.parts) * bytes;
       if (head.queries > 0)
-        kernel_of(problem).attend_part(head.slice, {0, head.queries},
-                                       part_of(head.keys, work, part),
-                                       of_head + static_cast<size_t>(part) * bytes);
+        work.kernel->attend_part(head.slice, {0, head.queries}, part_of(head.keys, work, part),
+                                 of_head + static_cast<size_t>(part) * bytes);
       if (--missing[static_cast<size_t>(n)] > 0) return;
       if (head.queries > 0)
-        kernel_of(problem).merge(head.slice, {0, head.queries}, work.parts, of_head, bytes);
+        work.kernel->merge(head.slice, {0, head.queries}, work.parts, of_head, bytes);
       clear(head, {0, head.rows});
     });
   }

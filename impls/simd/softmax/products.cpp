@@ -309,4 +309,13 @@ ProductsChoice choose_products() {
   return {nullptr, "ATTEST_CPU_BF16 is none of amx, avx512_bf16, portable"};
 }
 
+Float32By demanded_float32() {
+  const char* const demand = std::getenv("ATTEST_CPU_F32");
+  if (demand == nullptr || *demand == 0) return Float32By::kBest;
+  if (std::strcmp(demand, "fma") == 0) return Float32By::kFma;
+  if (std::strcmp(demand, "amx") == 0) return Float32By::kAmx;
+  if (std::strcmp(demand, "portable_terms") == 0) return Float32By::kPortableTerms;
+  return Float32By::kUnknown;
+}
+
 }  // namespace impls

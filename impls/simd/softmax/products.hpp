@@ -48,6 +48,22 @@ struct Products {
   void (*end)();
 };
 
+/// A thread's products, from the first to the last one. There may be none.
+class ProductsScope {
+ public:
+  explicit ProductsScope(const Products* products) : products_(products) {
+    if (products_ != nullptr) products_->begin();
+  }
+  ~ProductsScope() {
+    if (products_ != nullptr) products_->end();
+  }
+  ProductsScope(const ProductsScope&) = delete;
+  ProductsScope& operator=(const ProductsScope&) = delete;
+
+ private:
+  const Products* const products_;
+};
+
 struct ProductsChoice {
   const Products* products;  // null: those that are written with Highway
   const char* refusal;       // why there are none as ATTEST_CPU_BF16 demands; else null
@@ -59,5 +75,11 @@ const Products* amx();
 /// The fastest that this processor has, or those that ATTEST_CPU_BF16 names: amx, avx512_bf16 or
 /// portable.
 ProductsChoice choose_products();
+
+/// How float32 is multiplied (attend_terms.cpp).
+enum class Float32By { kFma, kAmx, kPortableTerms, kBest, kUnknown };
+
+/// What ATTEST_CPU_F32 demands: fma, amx, portable_terms or, if it is not set, the best.
+Float32By demanded_float32();
 
 }  // namespace impls

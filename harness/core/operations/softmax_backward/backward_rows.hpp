@@ -164,14 +164,17 @@ class GradientSum {
   // [width_] each
   std::vector<double> sum_, variance_, squares_, reach_, group_, common_, lost_, one_way_, alike_,
       unsure_, finite_row_;
-  // Of rows that are rounded before: the deviations of the equal rows so far and of all rows, which
-  // are summed; the variances of these equal rows and of all rows, each by itself; by how much the
-  // variances of equal rows together exceed them
-  std::vector<double> step_group_, step_all_, step_own_, step_alone_, step_groups_;
-  // A run: the last addends, which are of equal rows and have one weight. Their deviations, and
-  // their variances, are summed.
+  // The errors of rows that were rounded before they were multiplied, by channel. A group is the
+  // equal rows that were added last.
+  std::vector<double> step_group_;  // the sum of the deviations of the group
+  std::vector<double> step_all_;    // the sum of the deviations of all rows
+  std::vector<double> step_own_;    // the sum of the variances of the group, if each row errs alone
+  std::vector<double> step_alone_;  // the same of all rows
+  std::vector<double> step_groups_;  // what equal rows add to that because they err alike
+  // A run is the last addends, if they have equal rows and one weight.
   double run_weight_ = 0;
-  std::vector<double> run_, run_alone_;
+  std::vector<double> run_;        // the sum of their deviations
+  std::vector<double> run_alone_;  // the sum of their variances
 };
 
 /// A query: head `h` of the group that reads the key head, position i of the sequence.

@@ -48,16 +48,18 @@ void BiasSlice::element(const PairErrors& errors, int64_t i, int64_t j, Gradient
         sum.end_group();
       }
     };
-    if (!shared_by_queries_)
+    if (shared_by_queries_) {
+      const GroupedOrder& order = rows.query_order();
+      for (size_t n = 0; n < order.place.size(); ++n) {
+        const Query at{order.place[n] / rows.length_q(), order.place[n] % rows.length_q()};
+        if (head.members.contains(at.h))
+          add(at, order.is_alone[n], order.ends[n]);
+        else if (order.ends[n])
+          sum.end_group();
+      }
+    } else {
       for (int64_t h = head.members.begin; h < head.members.end; ++h)
         add({h, rows.geometry().place(i)}, true, true);
-    const GroupedOrder& order = rows.query_order();
-    for (size_t n = 0; shared_by_queries_ && n < order.place.size(); ++n) {
-      const Query at{order.place[n] / rows.length_q(), order.place[n] % rows.length_q()};
-      if (head.members.contains(at.h))
-        add(at, order.is_alone[n], order.ends[n]);
-      else if (order.ends[n])
-        sum.end_group();
     }
     of_key.finish(key, sum);
   }

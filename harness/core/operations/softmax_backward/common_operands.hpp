@@ -1,5 +1,5 @@
-// What all pairs of one sum read: the query in dQ, the key in dK and dV. Its rounding to an operand
-// moves all addends of the sum. Nothing is kept where the operands are exact.
+// All pairs of one sum share an operand: the query in dQ, the key in dK and dV. When this operand
+// is rounded, all addends of the sum move. These classes keep nothing if the operands are exact.
 #pragma once
 #include <optional>
 
@@ -7,7 +7,7 @@
 
 namespace attest::core::backward {
 
-/// Of dQ: q in q.k, and dO in do.v.
+/// The operands that all keys of a row of dQ share: q in q.k, and dO in do.v.
 class RowOperands {
  public:
   RowOperands(const HeadRows& rows, const PairErrors& errors, int64_t width);
@@ -21,7 +21,8 @@ class RowOperands {
   std::optional<CommonOperand> q_, d_o_;
 };
 
-/// Of sums over the queries of one key: k in q.k, and V in do.v unless probabilities are summed.
+/// The operands that all queries of one key share in a sum over them: k in q.k, and v in do.v. A
+/// sum of probabilities does not read v.
 class KeyOperands {
  public:
   enum class Sum { kGradients, kProbabilities };

@@ -1,6 +1,5 @@
 #include "core/operations/softmax_backward/operand_steps.hpp"
 
-#include <algorithm>
 #include <cmath>
 
 #include "core/operations/softmax_backward/backward_terms.hpp"
@@ -37,8 +36,6 @@ double product_variance(const double* x, const double* x_steps, const double* y,
 
 CommonOperand::CommonOperand(int64_t operand, int64_t width)
     : operand_(size_t(operand)), width_(size_t(width)), moved_(operand_ * width_) {}
-
-void CommonOperand::clear() { std::ranges::fill(moved_, 0.0); }
 
 void CommonOperand::add(double slope, const double* other, const double* row) {
   for (size_t d = 0; d < operand_; ++d) {

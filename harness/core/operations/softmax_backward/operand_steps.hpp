@@ -39,7 +39,6 @@ class CommonOperand {
  public:
   /// `operand`: channels of the operand; `width`: those of the gradient.
   CommonOperand(int64_t operand, int64_t width);
-  void clear();
   /// A pair whose weight moves by `slope` times the operand's error times `other[operand]`. The
   /// gradient adds the weight times `row[width]`.
   void add(double slope, const double* other, const double* row);

@@ -26,8 +26,8 @@ struct Implementation {
   uint64_t dtypes = 0, features = 0;
 };
 
-/// The command that makes a plugin of a source in C, C++ or CUDA. `folder`: that of attest.h, as a
-/// word of the shell.
+/// Returns the shell command that compiles a C, C++ or CUDA source into a plugin. `folder` is the
+/// folder of attest.h, quoted for the shell if it needs that.
 std::string compile_command(const std::filesystem::path& source, const std::string& folder);
 
 /// "f32,f16" for a set of ATTEST_BIT(dtype).

@@ -8,15 +8,15 @@
 
 namespace attest::core {
 
-/// A sum that was rounded is a multiple of its ulp. So the error of the next addition depends on
-/// the addend modulo the ulp alone: it is a sawtooth of p / ulp, whose mean over the addends does
-/// not average out. Let m_k be the mean of exp(2 pi i k p / ulp) over the addends. Harmonic k of
-/// the sawtooth has the amplitude 1 / k. If the shift that all addends share is unknown, the square
-/// of that mean is therefore (6 / pi^2) * sum over k of abs(m_k)^2 / k^2 of what it is for equal
-/// addends. Phases leaves out the factor 6 / pi^2, adds up the first four harmonics, and cuts the
-/// sum at 1. The result is an upper bound: it is exact for equal addends, and up to 1.6 times too
-/// large for others. The ulp doubles while the sum grows. The harmonics of the ulp before are the
-/// even ones of the last.
+/// Each sum that was rounded is a multiple of its ulp. So the error of the next addition depends
+/// only on the addend modulo the ulp: it is a sawtooth of p / ulp. The mean of this error over the
+/// addends need not be 0. Let m_k be the mean of exp(2 pi i k p / ulp) over the addends. Harmonic k
+/// of the sawtooth has the amplitude 1 / k. All addends share a shift, which is unknown. The
+/// expected square of the mean error is then a share of what it is for equal addends: the share is
+/// (6 / pi^2) * sum over k of abs(m_k)^2 / k^2. Phases bounds this share from above. It leaves out
+/// the factor 6 / pi^2, sums the first four harmonics, and limits the sum to 1. The bound is exact
+/// for equal addends. For others it is too large by a factor of 1.6 at most. The ulp doubles while
+/// the sum grows; the harmonics of the old ulp are the even harmonics of the new one.
 class Phases {
  public:
   /// Adds `count` addends of `turns` ulps each.
