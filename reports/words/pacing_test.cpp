@@ -77,13 +77,18 @@ TEST(PacingLines, NameNeighboursAndTheirWork) {
   EXPECT_EQ(lines[6], "slowdown: p99.9 beside neighbours is 1.46 times that alone") << "as of old";
 }
 
-TEST(PacingLines, SayWhichPercentileASlowdownIsOf) {
+core::Record a_contended_record() {
   core::Record record;
   record.paced = core::PacedRecord{.period_ns = 5e7,
                                    .alone = a_phase(),
                                    .contended = a_phase(),
                                    .slowdown = 1.456,
                                    .slowdown_share = 0.5};
+  return record;
+}
+
+TEST(PacingLines, SayWhichPercentileASlowdownIsOf) {
+  core::Record record = a_contended_record();
   EXPECT_EQ(pacing_lines(record).back(),
             "slowdown: p50 beside neighbours is 1.46 times that alone (the highest percentile that "
             "both series support)");
@@ -178,12 +183,7 @@ TEST(PacingLines, AreBelowTheRowOfTheTable) {
 }
 
 TEST(PacingLines, OfATableAreOneForEachPhaseAndOneForSensors) {
-  core::Record record;
-  record.paced = core::PacedRecord{.period_ns = 5e7,
-                                   .alone = a_phase(),
-                                   .contended = a_phase(),
-                                   .slowdown = 1.456,
-                                   .slowdown_share = 0.5};
+  core::Record record = a_contended_record();
   record.paced->contended->neighbours = {{"stream:2", 9.51, "GB/s"}};
   record.paced->contended->policies[0].never_ran = 1;
   record.energy = {{.sensor = "A", .run_joules = 2, .net_run_joules = 1.45},

@@ -4,11 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <chrono>
-#include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -18,6 +15,7 @@
 #include "core/problem/hint.hpp"
 #include "core/problem/strict_json.hpp"
 #include "core/tensor/error.hpp"
+#include "core/tensor/input_file.hpp"
 
 namespace attest::cli {
 namespace {
@@ -248,11 +246,8 @@ GateRules parse_gate_rules(std::string_view text, const std::string& file) {
 }
 
 GateRules read_gate_rules(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file || std::filesystem::is_directory(path))
-    throw core::Error(fmt::format(
-        R"({}: cannot be read: {}; write a file such as {{"rules": [{{"verdict": "pass"}}]}})",
-        path, file ? "it is a folder" : std::strerror(errno)));
+  std::ifstream file =
+      core::open_input(path, R"(; write a file such as {"rules": [{"verdict": "pass"}]})");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   return parse_gate_rules(text, path);
 }

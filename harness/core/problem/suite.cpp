@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -17,6 +15,7 @@
 #include "core/problem/sweep.hpp"
 #include "core/problem/values.hpp"
 #include "core/tensor/error.hpp"
+#include "core/tensor/input_file.hpp"
 
 namespace attest::core {
 namespace {
@@ -429,11 +428,7 @@ Suite parse_suite(std::string_view json_text, std::string_view file_name) {
 }
 
 Suite read_suite(const std::filesystem::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  std::error_code ignored;
-  if (!stream || std::filesystem::is_directory(file, ignored))
-    throw Error(fmt::format("{}: cannot be read: {}", file.string(),
-                            stream ? "it is a folder" : std::strerror(errno)));
+  std::ifstream stream = open_input(file);
   std::string text(kLargestJson_bytes + 1, '\0');
   stream.read(text.data(), std::streamsize(text.size()));
   text.resize(size_t(stream.gcount()));

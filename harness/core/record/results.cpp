@@ -2,14 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "core/record/races.hpp"
 #include "core/tensor/error.hpp"
+#include "core/tensor/input_file.hpp"
 
 namespace attest::core {
 namespace {
@@ -40,11 +38,7 @@ void read_line(const std::string& text, Results& results,
 }  // namespace
 
 Results visit_results(const std::string& path, const std::function<void(Record)>& visit) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file || std::filesystem::is_directory(path))
-    throw Error(
-        fmt::format("{}: cannot be read: {}; it must be a file that `attest run -o FILE` wrote",
-                    path, file ? "it is a folder" : std::strerror(errno)));
+  std::ifstream file = open_input(path, "; it must be a file that `attest run -o FILE` wrote");
   Results results{.path = path};
   size_t number = 0;
   for (std::string line; std::getline(file, line);) {

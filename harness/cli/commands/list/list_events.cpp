@@ -130,7 +130,8 @@ void print_missed(const core::EventLedger::Missed& missed, bool markdown, bool v
 }
 
 void print_survey(const std::string& title, const EventSurvey& survey,
-                  const core::EventLedger::Missed& missed, const EventOptions& options) {
+                  const core::EventLedger::Missed& missed, const EventOptions& options,
+                  bool by_fill) {
   std::map<std::string, std::vector<std::string>> impossible;
   size_t possible = 0;
   for (const NumericEvent& event : survey.events) {
@@ -138,7 +139,7 @@ void print_survey(const std::string& title, const EventSurvey& survey,
     if (!event.why_not.empty())
       impossible[fmt::format("({})", event.why_not)].push_back(event.name);
   }
-  const bool has_table = !survey.fills.empty() && options.has_tables();
+  const bool has_table = !survey.fills.empty() && by_fill;
   fmt::print("{}{}: {} of {} events; {} cannot occur\n{}", options.markdown ? "## " : "", title,
              possible - survey.missed().size(), possible, survey.events.size() - possible,
              options.markdown ? "\n" : "");
@@ -189,9 +190,7 @@ int list_events(const std::vector<std::string>& suites, const std::optional<std:
     const EventSurvey survey =
         core::survey_events(problem, seed_of(problem), core::default_fills(problem, false));
     const auto missed = ledger.add({}, survey);
-    EventOptions whole = options;
-    whole.one_problem = true;
-    print_survey(core::print_problem(problem), survey, missed, whole);
+    print_survey(core::print_problem(problem), survey, missed, options, true);
     return missed.unsaid.empty() ? kOk : kBad;
   }
   core::TokenStore tokens({});
@@ -212,7 +211,7 @@ int list_events(const std::vector<std::string>& suites, const std::optional<std:
     const auto missed = ledger.add(wanted, survey);
     progress.finish();
     progress.clear();
-    print_survey(title, survey, missed, options);
+    print_survey(title, survey, missed, options, options.markdown || options.verbose);
     unsaid += !missed.unsaid.empty();
     well &= missed.unsaid.empty();
   }

@@ -13,10 +13,7 @@ namespace attest::cli {
 struct EventOptions {
   core::CaseFilter filter;
   bool markdown = false, verbose = false;
-  bool one_problem = false;  // not an option
   void add_to(CLI::App& command);
-  /// Whether each problem has its table of events by fill.
-  bool has_tables() const { return markdown || verbose || one_problem; }
   bool given() const {
     return markdown || verbose || filter.quick || !filter.cases.empty() || !filter.dtypes.empty();
   }
