@@ -146,8 +146,7 @@ class SoftmaxBackwardOperation final : public Operation {
     return backward::fills(problem);
   }
   std::vector<std::string> more_fills(const Problem& problem) const override {
-    if (problem.as<BackwardParams>().top_k == 0) return {};
-    return {std::string(kTopKCloseName)};
+    return backward::more_fills(problem);
   }
   void fill(const Problem& problem, const Fill& fill, const Tensors& tensors,
             bool only_own) const override {

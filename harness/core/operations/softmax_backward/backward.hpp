@@ -43,11 +43,20 @@ Problem forward_problem(const Problem& problem);
 ///   (fills/top_k.hpp). Here "top_k_wild" has NaN in V alone. A run uses "top_k_close" only if the
 ///   user names it: rounding may swap its keys at the edge, and no known bug needs it.
 /// - "codebook" and "codebook_peaked": keys and queries repeat, as in softmax, and O has a closed
-///   form. Where it would take long to compute O of other inputs, a problem has these two alone.
+///   form. Where it would take long to compute O of other inputs, a problem has these two and
+///   "repeated" alone.
+/// - "repeated": the keys and queries of "codebook". Equal keys also have equal rows of V. Equal
+///   queries have equal rows of dO, which change their sign from one of them to the next, so that
+///   sums over queries nearly cancel, and a few that are lost show. The gradients have a closed
+///   form, so that all rows of dQ, dK and dV are judged at any size. Problems may have it if every
+///   query sees every key and nothing is added to the scores, without top_k and not in 8 bits. A
+///   run uses it where the golden has a sample of the rows of other inputs, or the user names it.
 ///
 /// O and LSE are computed in float64, by definition or by the closed form, and rounded to their
 /// dtypes.
 std::vector<std::string> fills(const Problem& problem);
+/// Operation::more_fills.
+std::vector<std::string> more_fills(const Problem& problem);
 void fill(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own);
 
 /// Writes O and LSE of the other inputs, by definition, rounded to their dtypes: 0 and -inf where a
@@ -56,12 +65,21 @@ void write_forward(const Problem& problem, const Tensors& tensors);
 /// Whether that takes some seconds at most.
 bool forward_is_cheap(const Problem& problem);
 
+/// Which pairs of a query and a key the golden reads. Tests name the last two.
+enum class Judged {
+  kAffordable,  // as many as take some seconds
+  kAllPairs,    // however long it takes
+  kClasses      // those of classes, if there are any, even where all pairs are affordable
+};
 /// The golden in float64: every row of dQ, dK and dV, or, where that takes too long, a sample of
-/// the rows of each head, and bounds of the others. Its memory grows with the tokens of one key
-/// head and of the query heads that read it. `ties_hold`: logits that are equal are equal in every
-/// kernel, so that top_k takes the same of them.
+/// the rows of each head, and bounds of the others. If few rows of the inputs are distinct, it has
+/// every row however many there are (backward_classes.hpp). Its memory grows with the tokens of one
+/// key head and of the query heads that read it. `ties_hold`: logits that are equal are equal in
+/// every kernel, so that top_k takes the same of them.
 std::unique_ptr<Golden> golden(const Problem& problem, const Tensors& tensors,
-                               bool ties_hold = false);
+                               bool ties_hold = false, Judged judged = Judged::kAffordable);
+/// Whether the golden has every row, whatever the inputs.
+bool affords_all_rows(const Problem& problem);
 
 /// The keys of a sequence of `length` keys whose rows of dK and dV that golden computes.
 std::vector<int64_t> judged_keys(const Problem& problem, int64_t b, int64_t kv_head,

@@ -4,6 +4,9 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <map>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "core/operations/fill_rows.hpp"
@@ -26,7 +29,9 @@ using FillParams = attest_softmax_params;
 
 // Operations up to which O is computed by definition: some seconds.
 constexpr double kMostForward = 1e10;
-constexpr uint64_t kGradientSeed = 0x646f, kZeroSeed = 0x7a65726f, kWildSeed = 0x77696c64;
+constexpr const char *kRepeatedName = "repeated", *kRepeatedBook = "codebook";
+constexpr uint64_t kRepeatedSeed = 0x726570, kGradientSeed = 0x646f, kZeroSeed = 0x7a65726f,
+                   kWildSeed = 0x77696c64;
 constexpr uint64_t kZeroRows = 16;            // one row of dO in so many is 0
 constexpr float kLateFactor = 4;              // of the last keys
 constexpr double kAlone = 40;                 // e^-40 is nothing beside 1
@@ -59,6 +64,19 @@ bool may_hide(const Problem& problem) {
                                             ATTEST_SEQ_LENS_Q, ATTEST_SEQ_LENS_KV,
                                             ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV},
              [&](int32_t role) { return problem.has(role); });
+}
+
+/// Whether the gradients of "repeated" have a closed form. Lengths may end a sequence early.
+bool may_repeat(const Problem& problem) {
+  const auto& p = problem.as<FillParams>();
+  const auto is_missing = [&](int32_t role) { return !problem.has(role); };
+  return !has_f8(problem) && p.top_k == 0 && p.window_left < 0 && p.window_right < 0 &&
+         p.patch_size == 0 && p.grid_height == 0 &&
+         std::ranges::all_of(
+             std::initializer_list<int32_t>{ATTEST_MASK, ATTEST_BIAS, ATTEST_BLOCK_MASK,
+                                            ATTEST_REL_BIAS, ATTEST_ALIBI_SLOPES},
+             is_missing) &&
+         has_closed_form(forward_problem(problem), {kRepeatedBook});
 }
 
 /// Slopes, rel_bias and shift_bias add to -40,960 what no bf16 holds, so that scores rounded to it
@@ -244,6 +262,44 @@ void balance_bands(const Problem& problem, const Tensors& tensors) {
   });
 }
 
+/// Writes normal numbers times `factor` to one row.
+void put_normal(const Tensor& tensor, int64_t row, uint64_t seed, float factor) {
+  std::vector<float> values(size_t(tensor.spec.dim[3]));
+  for (size_t c = 0; c < values.size(); ++c) values[c] = factor * random_normal(seed, c);
+  store_row(tensor.data, tensor.spec.dtype, row_offset(tensor.spec, 3, row), tensor.spec.dim[3],
+            tensor.spec.stride[3], values.data());
+}
+
+/// Calls edit(row, hash) for each row of a tensor, with a hash of that row of `of`, which has as
+/// many rows.
+void for_equal_rows(const Tensor& of, const std::function<void(int64_t, uint64_t)>& edit) {
+  const TensorSpec& spec = of.spec;
+  std::vector<double> row(size_t(spec.dim[3]));
+  for (int64_t r = 0; r < row_count(spec, 3); ++r) {
+    load_row(of.data, spec.dtype, row_offset(spec, 3, r), spec.dim[3], spec.stride[3], row.data());
+    edit(r, hash_bytes(row.data(), row.size() * sizeof(double)));
+  }
+}
+
+/// Equal rows of K get equal rows of V.
+void repeat_values(uint64_t seed, const Tensors& tensors) {
+  const Tensor& v = tensors[ATTEST_V];
+  for_equal_rows(tensors[ATTEST_K], [&](int64_t r, uint64_t of_key) {
+    put_normal(v, r, random_bits(seed, of_key), 1);
+  });
+}
+
+/// Equal rows of Q get equal rows of dO, by turns with one sign and the other.
+void repeat_gradients(uint64_t seed, const Tensors& tensors) {
+  std::map<std::pair<int64_t, uint64_t>, float> next_sign;  // of each head
+  const int64_t a_head = tensors[ATTEST_Q].spec.dim[2];
+  for_equal_rows(tensors[ATTEST_Q], [&](int64_t r, uint64_t of_query) {
+    float& sign = next_sign.try_emplace({r / a_head, of_query}, 1.0f).first->second;
+    put_normal(tensors[ATTEST_DO], r, random_bits(seed, of_query), sign);
+    sign = -sign;
+  });
+}
+
 void put_nan(const Tensor& tensor, int64_t row, int64_t first_channel, int64_t past_channel) {
   for (int64_t c = first_channel; c < past_channel; ++c)
     store(tensor.data, tensor.spec.dtype,
@@ -424,6 +480,7 @@ std::vector<std::string> fills(const Problem& problem) {
   std::vector<std::string> codebook;
   for (const char* name : {"codebook", "codebook_peaked"})
     if (!f8 && has_closed_form(forward, {name})) codebook.emplace_back(name);
+  if (may_repeat(problem) && !affords_all_rows(problem)) codebook.emplace_back(kRepeatedName);
   if (!forward_is_cheap(problem) && !codebook.empty()) return codebook;
   const bool has_top_k = problem.as<FillParams>().top_k > 0;
   std::vector<std::string> names{"random", "cancelling", "late", "sized"};
@@ -439,22 +496,33 @@ std::vector<std::string> fills(const Problem& problem) {
   return names;
 }
 
+std::vector<std::string> more_fills(const Problem& problem) {
+  std::vector<std::string> names;
+  if (problem.as<FillParams>().top_k > 0) names.emplace_back(kTopKCloseName);
+  if (may_repeat(problem) && affords_all_rows(problem)) names.emplace_back(kRepeatedName);
+  return names;
+}
+
 void fill(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own) {
   const std::vector<std::string> known = known_fills(problem, false);
-  const bool is_codebook = fill.name.starts_with("codebook") && !has_f8(problem),
+  const bool repeats = fill.name == kRepeatedName,
+             is_codebook = fill.name.starts_with("codebook") && !has_f8(problem),
              is_bands = fill.name == kF8BandsName;
   if (!is_codebook && std::ranges::find(known, fill.name) == known.end() && fill.name != "random" &&
       fill.name != "hidden")
     throw Error("fill '" + fill.name +
                 "': softmax_backward has random, cancelling, late, sized, wild, hidden, codebook, "
                 "codebook_peaked, and with top_k top_k_levels, top_k_close and top_k_wild; in 8 "
-                "bits f8_bands, but not codebook and codebook_peaked");
+                "bits f8_bands, but not codebook and codebook_peaked; and repeated where every "
+                "query sees every key");
   const Problem forward = forward_problem(problem);
-  const Fill of_forward{is_codebook ? fill.name : "random", fill.seed, fill.other_lengths};
-  if (is_codebook)
+  const std::string of_softmax = repeats ? kRepeatedBook : is_codebook ? fill.name : "random";
+  const Fill of_forward{of_softmax, fill.seed, fill.other_lengths};
+  if (is_codebook || repeats)
     fill_codebook(forward, of_forward, tensors, only_own);
   else
     fill_random(forward, of_forward, tensors, only_own);
+  if (repeats) repeat_values(random_bits(fill.seed, kRepeatedSeed), tensors);
   if (is_top_k_fill(fill.name)) write_top_k(problem, fill, tensors);
   if (fill.name == "random") scale_to_codes(tensors);
   if (is_bands) write_bands(problem, of_forward, tensors);
@@ -485,6 +553,7 @@ void fill(const Problem& problem, const Fill& fill, const Tensors& tensors, bool
     edit_elements(tensors[ATTEST_DO], [&](int64_t row, int64_t, double x) {
       return x * sized_row(row, low != 0).factor;
     });
+  if (repeats) repeat_gradients(random_bits(fill.seed, kGradientSeed), tensors);
   if (is_bands) balance_bands(problem, tensors);
   if (fill.name == "wild") write_wild(problem, random_bits(fill.seed, kWildSeed), tensors);
   if (fill.name == "hidden") poison_hidden(problem, tensors);

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <numeric>
 #include <vector>
 
 #include "core/operations/row_sample.hpp"
 #include "core/operations/softmax/problem/dequantised.hpp"
 #include "core/operations/softmax_backward/backward.hpp"
+#include "core/operations/softmax_backward/backward_classes.hpp"
 #include "core/operations/softmax_backward/backward_rows.hpp"
 #include "core/operations/softmax_backward/bias_gradient.hpp"
 #include "core/operations/softmax_backward/common_operands.hpp"
@@ -61,16 +63,17 @@ struct Bounds {
 
 class BackwardGolden final : public Golden {
  public:
-  BackwardGolden(const Problem& problem, const Tensors& tensors, bool ties_hold)
+  BackwardGolden(const Problem& problem, const Tensors& tensors, bool ties_hold, Judged judged)
       : given_(problem),
         inputs_(problem, tensors),
         problem_(inputs_.problem()),
         p_(problem_.as<Params>()),
         tensors_(inputs_.tensors()),
         ties_hold_(ties_hold) {
-    queries_ = affordable(p_, p_.seq_len_q, p_.seq_len_kv);
-    keys_ = affordable(p_, p_.seq_len_kv, p_.seq_len_q);
-    count_distinct();
+    const bool all = judged == Judged::kAllPairs;
+    queries_ = all ? p_.seq_len_q : affordable(p_, p_.seq_len_q, p_.seq_len_kv);
+    keys_ = all ? p_.seq_len_kv : affordable(p_, p_.seq_len_kv, p_.seq_len_q);
+    count_distinct(judged == Judged::kClasses || !judges_all());
   }
 
   void expect(const Arithmetic& arithmetic, const Sink& sink) const override {
@@ -83,7 +86,12 @@ class BackwardGolden final : public Golden {
         rows.find_steps(errors);
         rows.find_edges(errors, ties_hold_);
         for (int64_t h = 0; h < rows.group(); ++h) shared.add(rows, errors, h);
-        const std::vector<int64_t> keys = judged_keys(problem_, b, kv_head, rows.length_kv());
+        if (by_classes_) {
+          expect_classes(rows, errors, kv_head, sink);
+          continue;
+        }
+        const std::vector<int64_t> keys =
+            judged(rows.length_kv(), keys_, kKeySeed, b * p_.num_kv_heads + kv_head);
         expect_keys(rows, errors, kv_head, keys, sink);
         Bounds bounds;
         if (queries_ < rows.length_q() || keys_ < rows.length_kv()) bounds = bounds_of(rows);
@@ -128,7 +136,8 @@ class BackwardGolden final : public Golden {
     return std::min({distinct_queries_, distinct_keys_, channels});
   }
   std::string method() const override {
-    if (queries_ == p_.seq_len_q && keys_ == p_.seq_len_kv) return "float64, all rows";
+    if (by_classes_) return "closed form, all rows";
+    if (judges_all()) return "float64, all rows";
     return fmt::format("float64, {} of {} queries and {} of {} keys a head", queries_, p_.seq_len_q,
                        keys_, p_.seq_len_kv);
   }
@@ -177,8 +186,8 @@ class BackwardGolden final : public Golden {
         for (size_t n = begin; n < end; ++n) {
           numbers.push_back(
               rows.geometry().output_row(rows.sequence(), rows.query_head(h), queries[n]));
-          expect_query(rows, errors, {h, queries[n]}, terms, sum, &value[(n - begin) * width],
-                       &sigma[(n - begin) * width]);
+          expect_query(rows, errors, {h, queries[n]}, rows.key_order(), terms, sum,
+                       &value[(n - begin) * width], &sigma[(n - begin) * width]);
         }
         sink({.role = ATTEST_DQ,
               .leading = 3,
@@ -190,9 +199,10 @@ class BackwardGolden final : public Golden {
     }
   }
 
+  /// `order`: all keys, or their classes.
   void expect_query(const HeadRows& rows, const PairErrors& errors, Query at,
-                    std::vector<double>& terms, GradientSum& sum, double* value,
-                    double* sigma) const {
+                    const GroupedOrder& order, std::vector<double>& terms, GradientSum& sum,
+                    double* value, double* sigma) const {
     const Geometry& geometry = rows.geometry();
     const Interval keys = rows.keys(at.i);
     std::fill(terms.begin(), terms.end(), kHidden);
@@ -203,15 +213,14 @@ class BackwardGolden final : public Golden {
     sum.clear();
     RowOperands of_row(rows, errors, p_.head_dim);
     const QueryErrors of_query = rows.errors_in_row(errors, at);
-    const GroupedOrder& order = rows.key_order();
     for (size_t n = 0; n < order.place.size(); ++n) {
       const int64_t j = order.place[n];
       const std::optional<Pair> pair = rows.pair(errors, at, j, terms[size_t(j)]);
       if (pair) {
         Addend addend = errors.of_gradient_in_row(*pair, of_query);
         addend.steps = rows.k_steps(j);
-        sum.add(addend, rows.k(j), order.is_alone[n], order.ends[n]);
-        of_row.add_key(*pair, j, rows.k(j));
+        sum.add(addend, rows.k(j), order.is_alone[n], order.ends[n], order.count[n]);
+        of_row.add_key(*pair, j, rows.k(j), order.count[n]);
       } else if (order.ends[n]) {
         sum.end_group();
       }
@@ -237,11 +246,9 @@ class BackwardGolden final : public Golden {
         numbers.clear();
         for (size_t n = begin; n < end; ++n) {
           numbers.push_back(rows.geometry().key_row(rows.sequence(), kv_head, keys[n]));
-          sum_queries(rows, errors, keys[n], of_k, of_v);
-          of_k.finish(errors.arithmetic, problem_.tensor[ATTEST_DK].dtype, double(p_.softmax_scale),
-                      0, 0, &value[(n - begin) * width], &sigma[(n - begin) * width]);
-          of_v.finish(errors.arithmetic, problem_.tensor[ATTEST_DV].dtype, 1, 0, 0,
-                      &value_v[(n - begin) * width_v], &sigma_v[(n - begin) * width_v]);
+          sum_queries(rows, errors, keys[n], rows.query_order(), of_k, of_v);
+          finish_key(errors, of_k, of_v, &value[(n - begin) * width], &sigma[(n - begin) * width],
+                     &value_v[(n - begin) * width_v], &sigma_v[(n - begin) * width_v]);
         }
         sink({.role = ATTEST_DK,
               .leading = 3,
@@ -259,13 +266,20 @@ class BackwardGolden final : public Golden {
     }
   }
 
-  void sum_queries(const HeadRows& rows, const PairErrors& errors, int64_t j, GradientSum& of_k,
-                   GradientSum& of_v) const {
+  void finish_key(const PairErrors& errors, GradientSum& of_k, GradientSum& of_v, double* dk,
+                  double* dk_sigma, double* dv, double* dv_sigma) const {
+    of_k.finish(errors.arithmetic, problem_.tensor[ATTEST_DK].dtype, double(p_.softmax_scale), 0, 0,
+                dk, dk_sigma);
+    of_v.finish(errors.arithmetic, problem_.tensor[ATTEST_DV].dtype, 1, 0, 0, dv, dv_sigma);
+  }
+
+  /// `order`: all queries, or their classes.
+  void sum_queries(const HeadRows& rows, const PairErrors& errors, int64_t j,
+                   const GroupedOrder& order, GradientSum& of_k, GradientSum& of_v) const {
     of_k.clear();
     of_v.clear();
     KeyOperands of_dk(rows, errors, p_.head_dim),
         of_dv(rows, errors, p_.head_dim_v, KeyOperands::Sum::kProbabilities);
-    const GroupedOrder& order = rows.query_order();
     for (size_t n = 0; n < order.place.size(); ++n) {
       const Query at{order.place[n] / rows.length_q(), order.place[n] % rows.length_q()};
       const std::optional<Pair> pair = rows.pair(errors, at, j, rows.pair_term(at, j));
@@ -275,10 +289,10 @@ class BackwardGolden final : public Golden {
                probability = errors.of_probability(*pair, of_query);
         gradient.steps = rows.q_steps(at);
         probability.steps = rows.d_o_steps(at);
-        of_k.add(gradient, rows.q(at), order.is_alone[n], order.ends[n]);
-        of_v.add(probability, rows.d_o(at), order.is_alone[n], order.ends[n]);
-        of_dk.add_gradient(*pair, at, rows.q(at));
-        of_dv.add_probability(*pair, at, rows.d_o(at));
+        of_k.add(gradient, rows.q(at), order.is_alone[n], order.ends[n], order.count[n]);
+        of_v.add(probability, rows.d_o(at), order.is_alone[n], order.ends[n], order.count[n]);
+        of_dk.add_gradient(*pair, at, rows.q(at), order.count[n]);
+        of_dv.add_probability(*pair, at, rows.d_o(at), order.count[n]);
       } else if (order.ends[n]) {
         of_k.end_group();
         of_v.end_group();
@@ -286,6 +300,70 @@ class BackwardGolden final : public Golden {
     }
     of_dk.finish(j, of_k);
     of_dv.finish(j, of_v);
+  }
+
+  // All rows of a class of keys, or of queries, have one gradient and one sigma.
+  void expect_classes(const HeadRows& rows, const PairErrors& errors, int64_t kv_head,
+                      const Sink& sink) const {
+    const GroupedOrder queries = query_classes(rows), keys = key_classes(rows);
+    const std::vector<int64_t> of_queries = first_indices(queries), of_keys = first_indices(keys);
+    const auto key_row = [&](int32_t j) {
+      return rows.geometry().key_row(rows.sequence(), kv_head, j);
+    };
+    const auto query_row = [&](int32_t place) {
+      return rows.geometry().output_row(rows.sequence(), rows.query_head(place / rows.length_q()),
+                                        place % rows.length_q());
+    };
+#pragma omp parallel
+    {
+      GradientSum of_k(p_.head_dim), of_v(p_.head_dim_v);
+      std::vector<double> terms(size_t(p_.seq_len_kv)), value(size_t(p_.head_dim)), sigma(value),
+          value_v(size_t(p_.head_dim_v)), sigma_v(value_v);
+#pragma omp for schedule(dynamic, 1)
+      for (size_t n = 0; n < keys.place.size(); ++n) {
+        sum_queries(rows, errors, keys.place[n], queries, of_k, of_v);
+        finish_key(errors, of_k, of_v, value.data(), sigma.data(), value_v.data(), sigma_v.data());
+        const auto members =
+            std::span(rows.key_order().place).subspan(size_t(of_keys[n]), size_t(keys.count[n]));
+        expect_members(ATTEST_DK, members, key_row, value, sigma, sink);
+        expect_members(ATTEST_DV, members, key_row, value_v, sigma_v, sink);
+      }
+#pragma omp for schedule(dynamic, 1)
+      for (size_t n = 0; n < queries.place.size(); ++n) {
+        const Query at{queries.place[n] / rows.length_q(), queries.place[n] % rows.length_q()};
+        expect_query(rows, errors, at, keys, terms, of_k, value.data(), sigma.data());
+        const auto members = std::span(rows.query_order().place)
+                                 .subspan(size_t(of_queries[n]), size_t(queries.count[n]));
+        expect_members(ATTEST_DQ, members, query_row, value, sigma, sink);
+      }
+    }
+  }
+
+  /// By class: the index of its first row in the order of all rows.
+  static std::vector<int64_t> first_indices(const GroupedOrder& classes) {
+    std::vector<int64_t> first(classes.count.size());
+    std::exclusive_scan(classes.count.begin(), classes.count.end(), first.begin(), int64_t{0});
+    return first;
+  }
+
+  /// `row` returns the number of the row of a place.
+  template <class Row>
+  static void expect_members(int32_t role, std::span<const int32_t> places, const Row& row,
+                             const std::vector<double>& value, const std::vector<double>& sigma,
+                             const Sink& sink) {
+    std::vector<int64_t> numbers;
+    for (size_t begin = 0; begin < places.size(); begin += size_t(kSweptRows)) {
+      numbers.clear();
+      for (size_t n = begin; n < std::min(begin + size_t(kSweptRows), places.size()); ++n)
+        numbers.push_back(row(places[n]));
+      sink({.role = role,
+            .leading = 3,
+            .width = int64_t(value.size()),
+            .rows = numbers,
+            .shared = true,
+            .value = value.data(),
+            .sigma = sigma.data()});
+    }
   }
 
   // One slice. A row that all queries share is always judged.
@@ -411,14 +489,25 @@ class BackwardGolden final : public Golden {
         ATTEST_DV, row, keys, p_.head_dim_v, [&](int64_t, size_t c) { return bounds.dv[c]; }, sink);
   }
 
-  void count_distinct() {
+  /// Whether every row is judged by its pairs.
+  bool judges_all() const { return queries_ == p_.seq_len_q && keys_ == p_.seq_len_kv; }
+
+  /// Writes distinct_queries_, distinct_keys_ and by_classes_.
+  void count_distinct(bool wants_classes) {
     HeadRows rows(problem_, tensors_);
+    bool have_classes = wants_classes;
+    double work = 0;
     for (int64_t b = 0; b < p_.batch; ++b)
       for (int64_t kv_head = 0; kv_head < p_.num_kv_heads; ++kv_head) {
         rows.load(b, kv_head);
         distinct_queries_ += rows.query_order().distinct;
         distinct_keys_ += rows.key_order().distinct;
+        have_classes = have_classes && has_classes(rows);
+        if (have_classes)
+          work += double(query_classes(rows).place.size()) *
+                  double(key_classes(rows).place.size()) * double(p_.head_dim + p_.head_dim_v);
       }
+    by_classes_ = have_classes && work <= kMostWork;
   }
 
   const Problem given_;
@@ -429,6 +518,7 @@ class BackwardGolden final : public Golden {
   const bool ties_hold_;            // of RowEdge
   int64_t queries_ = 0, keys_ = 0;  // judged rows of each head
   int64_t distinct_queries_ = 0, distinct_keys_ = 0;
+  bool by_classes_ = false;  // all rows are judged, by their classes
 };
 
 }  // namespace
@@ -440,8 +530,15 @@ std::vector<int64_t> judged_keys(const Problem& problem, int64_t b, int64_t kv_h
                 b * p.num_kv_heads + kv_head);
 }
 
-std::unique_ptr<Golden> golden(const Problem& problem, const Tensors& tensors, bool ties_hold) {
-  return std::make_unique<BackwardGolden>(problem, tensors, ties_hold);
+bool affords_all_rows(const Problem& problem) {
+  const auto& p = problem.as<Params>();
+  return affordable(p, p.seq_len_q, p.seq_len_kv) == p.seq_len_q &&
+         affordable(p, p.seq_len_kv, p.seq_len_q) == p.seq_len_kv;
+}
+
+std::unique_ptr<Golden> golden(const Problem& problem, const Tensors& tensors, bool ties_hold,
+                               Judged judged) {
+  return std::make_unique<BackwardGolden>(problem, tensors, ties_hold, judged);
 }
 
 }  // namespace attest::core::backward

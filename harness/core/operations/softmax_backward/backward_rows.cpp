@@ -49,6 +49,7 @@ GroupedOrder grouped(int64_t count, int64_t width, const double* rows, int64_t o
     order.place.push_back(equal.place[n]);
     order.ends.push_back(ends);
     order.is_alone.push_back(false);
+    order.count.push_back(1);
     order.distinct += ends;
     is_listed[size_t(equal.place[n])] = true;
   }
@@ -57,6 +58,7 @@ GroupedOrder grouped(int64_t count, int64_t width, const double* rows, int64_t o
       order.place.push_back(int32_t(place));
       order.ends.push_back(true);
       order.is_alone.push_back(true);
+      order.count.push_back(1);
       ++order.distinct;
     }
   return order;
@@ -337,8 +339,9 @@ void GradientSum::clear() {
   has_lost_ = has_one_way_ = has_common_ = has_alike_ = has_unsure_ = has_steps_ = false;
 }
 
-void GradientSum::add(const Addend& addend, const double* row, bool is_alone, bool ends) {
-  ++addends_;
+void GradientSum::add(const Addend& addend, const double* row, bool is_alone, bool ends,
+                      int64_t count) {
+  addends_ += count;
   if (addend.is_near && take_unsure(addend, row)) {
     if (!std::isfinite(addend.weight)) {
       if (ends) end_group();
@@ -346,34 +349,36 @@ void GradientSum::add(const Addend& addend, const double* row, bool is_alone, bo
     }
     row = finite_row_.data();
   }
-  const double equal = factor(Term::kEqual) * addend.shared,
-               own = (is_alone ? addend.own : 0) + addend.alone + addend.shared * addend.shared;
+  const auto times = double(count);
+  const double equal = times * factor(Term::kEqual) * addend.shared,
+               own = times *
+                     ((is_alone ? addend.own : 0) + addend.alone + addend.shared * addend.shared);
   double *sum = sum_.data(), *variance = variance_.data(), *squares = squares_.data(),
          *reach = reach_.data();
   for (size_t c = 0; c < width_; ++c) {
     const double term = addend.weight * row[c];
-    sum[c] += term;
-    squares[c] += term * term;
+    sum[c] += times * term;
+    squares[c] += times * term * term;
     reach[c] = std::max(reach[c], std::fabs(sum[c]));
     variance[c] += own * row[c] * row[c];
   }
   if (addend.common != 0) {
     has_common_ = true;
-    for (size_t c = 0; c < width_; ++c) common_[c] += addend.common * row[c];
+    for (size_t c = 0; c < width_; ++c) common_[c] += times * addend.common * row[c];
   }
   if (addend.lost != 0) {
     has_lost_ = true;
-    for (size_t c = 0; c < width_; ++c) lost_[c] += addend.lost * row[c];
+    for (size_t c = 0; c < width_; ++c) lost_[c] += times * addend.lost * row[c];
   }
   if (addend.one_way != 0) {
     has_one_way_ = true;
-    for (size_t c = 0; c < width_; ++c) one_way_[c] += addend.one_way * std::fabs(row[c]);
+    for (size_t c = 0; c < width_; ++c) one_way_[c] += times * addend.one_way * std::fabs(row[c]);
   }
   if (addend.alike != 0) {
     has_alike_ = true;
-    for (size_t c = 0; c < width_; ++c) alike_[c] += addend.alike * row[c];
+    for (size_t c = 0; c < width_; ++c) alike_[c] += times * addend.alike * row[c];
   }
-  if (addend.steps) add_rounded_row(addend, row);
+  if (addend.steps) add_rounded_row(addend, row, times);
   if (is_alone) {
     if (has_steps_) end_step_group();
     return;
@@ -381,10 +386,10 @@ void GradientSum::add(const Addend& addend, const double* row, bool is_alone, bo
   for (size_t c = 0; c < width_; ++c) group_[c] += equal * row[c];
   if (!(addend.weight == run_weight_)) end_run();
   run_weight_ = addend.weight;
-  const double deviation = std::sqrt(addend.own);
+  const double deviation = times * std::sqrt(addend.own);
   for (size_t c = 0; c < width_; ++c) {
     run_[c] += deviation * row[c];
-    run_alone_[c] += addend.own * row[c] * row[c];
+    run_alone_[c] += times * addend.own * row[c] * row[c];
   }
   if (ends) end_group();
 }
@@ -394,15 +399,15 @@ void GradientSum::add_common(const CommonOperand& operand, const double* steps) 
 }
 
 // An element of 0 stays 0. The elements of `row` that are no numbers of a near pair are 0.
-void GradientSum::add_rounded_row(const Addend& addend, const double* row) {
+void GradientSum::add_rounded_row(const Addend& addend, const double* row, double count) {
   has_steps_ = true;
   for (size_t c = 0; c < width_; ++c) {
     if (row[c] == 0) continue;
     const double off = addend.weight * addend.steps[c];
-    step_alone_[c] += off * off;
-    step_own_[c] += off * off;
-    step_group_[c] += off;
-    step_all_[c] += off;
+    step_alone_[c] += count * off * off;
+    step_own_[c] += count * off * off;
+    step_group_[c] += count * off;
+    step_all_[c] += count * off;
   }
 }
 
@@ -654,6 +659,17 @@ void HeadRows::find_equal_o() {
 double HeadRows::o(Query at, int64_t d) const {
   const Cell cell = geometry_.query(b_, at.i);
   return tensors_[ATTEST_O].at({cell.outer, query_head(at.h), cell.row, d});
+}
+
+bool HeadRows::are_alike(Query one, Query other) const {
+  const auto a = size_t(row(one)), b = size_t(row(other));
+  // By its bytes: dO may have NaN.
+  const auto width = size_t(p_.head_dim_v);
+  return std::memcmp(&do_[a * width], &do_[b * width], width * sizeof(double)) == 0 &&
+         lse_[a] == lse_[b] && delta_[a] == delta_[b] &&
+         delta_magnitude_[a] == delta_magnitude_[b] && delta_squares_[a] == delta_squares_[b] &&
+         delta_factors_[a] == delta_factors_[b] && rounded_o_[a].alone == rounded_o_[b].alone &&
+         rounded_o_[a].repeated == rounded_o_[b].repeated && equal_o_[a] == equal_o_[b];
 }
 
 QueryErrors HeadRows::errors_in_row(const PairErrors& errors, Query at) const {

@@ -28,6 +28,7 @@ struct GroupedOrder {
   std::vector<int32_t> place;
   std::vector<bool> ends;      // by index: the group ends with this row
   std::vector<bool> is_alone;  // by index: no other row is equal
+  std::vector<int64_t> count;  // by index: for how many rows it stands (backward_classes.hpp)
   int64_t distinct = 0;
 };
 
@@ -141,8 +142,9 @@ class GradientSum {
   /// Adds errors that belong to the whole sum, before it is scaled: of a row that is rounded once.
   void add_common(const CommonOperand& operand, const double* steps);
   /// Adds `addend` times row[width]. `is_alone`: no other row is equal, so that no other addend has
-  /// its errors; else `ends` tells whether the next row is not equal to this one.
-  void add(const Addend& addend, const double* row, bool is_alone, bool ends);
+  /// its errors; else `ends` tells whether the next row is not equal to this one. `count`: the
+  /// addend is added so many times; it must not be near then.
+  void add(const Addend& addend, const double* row, bool is_alone, bool ends, int64_t count = 1);
   /// Writes value and sigma, [width] each. `common`: the variance of the error that all addends
   /// share by Addend::common; `relative`: that of an error of the whole sum. sigma is kUnsure
   /// where the sum is a number without what near pairs add, and what they add is none.
@@ -153,7 +155,7 @@ class GradientSum {
 
  private:
   bool take_unsure(const Addend& addend, const double* row);
-  void add_rounded_row(const Addend& addend, const double* row);
+  void add_rounded_row(const Addend& addend, const double* row, double count);
   void end_run();
   void end_step_group();
 
@@ -220,6 +222,8 @@ class HeadRows {
   const double* d_o_steps(Query at) const { return of(do_steps_, row(at), p_.head_dim_v); }
   double lse(Query at) const { return lse_[size_t(row(at))]; }
   double delta(Query at) const { return delta_[size_t(row(at))]; }
+  /// Whether two queries that have equal rows of Q add the same to a sum, with the same errors.
+  bool are_alike(Query one, Query other) const;
   /// The errors of a query in a sum over its keys.
   QueryErrors errors_in_row(const PairErrors& errors, Query at) const;
   /// Its share of the errors in a sum over queries.

@@ -18,10 +18,11 @@ RowOperands::RowOperands(const HeadRows& rows, const PairErrors& errors, int64_t
       q_(common(bool(errors.of_score()), rows.params().head_dim, width)),
       d_o_(common(rounds_values(errors), rows.params().head_dim_v, width)) {}
 
-void RowOperands::add_key(const Pair& pair, int64_t j, const double* row) {
+void RowOperands::add_key(const Pair& pair, int64_t j, const double* row, int64_t count) {
   if (!pair.counts) return;
-  if (q_) q_->add(scale_ * pair.d_logit * pair.bent_moves, rows_.k(j), row);
-  if (d_o_) d_o_->add(pair.p * pair.slope, rows_.v(j), row);
+  const auto times = double(count);
+  if (q_) q_->add(times * scale_ * pair.d_logit * pair.bent_moves, rows_.k(j), row);
+  if (d_o_) d_o_->add(times * pair.p * pair.slope, rows_.v(j), row);
 }
 
 void RowOperands::finish_query(Query at, GradientSum& sum) const {
@@ -42,12 +43,14 @@ void KeyOperands::add(double of_score, double of_value, Query at, const double* 
 }
 
 // What a key adds that does not count, and may be swapped in, is small beside the swap.
-void KeyOperands::add_gradient(const Pair& pair, Query at, const double* row) {
-  if (pair.counts) add(pair.d_logit * pair.bent_moves, pair.p * pair.slope, at, row);
+void KeyOperands::add_gradient(const Pair& pair, Query at, const double* row, int64_t count) {
+  const auto times = double(count);
+  if (pair.counts)
+    add(times * pair.d_logit * pair.bent_moves, times * pair.p * pair.slope, at, row);
 }
 
-void KeyOperands::add_probability(const Pair& pair, Query at, const double* row) {
-  if (pair.counts) add(pair.p * pair.moves, 0, at, row);
+void KeyOperands::add_probability(const Pair& pair, Query at, const double* row, int64_t count) {
+  if (pair.counts) add(double(count) * pair.p * pair.moves, 0, at, row);
 }
 
 void KeyOperands::add_d_logit(const Pair& pair, Query at, const double* row) {
