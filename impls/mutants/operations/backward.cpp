@@ -113,6 +113,7 @@ enum class Bug {
   kSubnormalsLost,
   kStoredScoresCut,
   kTopKByStored,
+  kTileLosesQueries,
   kCount
 };
 
@@ -224,11 +225,14 @@ constexpr Description kDescriptions[] = {
     {"backward_f8_subnormals_lost", "subnormal codes are read as 0"},
     {"backward_f8_stored_scores_cut", "products of what is stored are cut to -65,504 .. 65,504"},
     {"backward_f8_top_k_by_stored", "products of what Q and K store say which keys count"},
+    {"backward_tile_loses_queries",
+     "dk and dv of one tile of 16 keys leave out 16 queries beyond the first 2,048"},
 };
 constexpr size_t kBugs = sizeof kDescriptions / sizeof *kDescriptions;
 static_assert(kBugs == static_cast<size_t>(Bug::kCount));
 
 constexpr int64_t kTile = 16, kLargeTile = 64;
+constexpr int64_t kLosingTile = 141, kLostQueries = 130;  // in tiles
 constexpr float kDeltaFactor = 1.000001f, kMostValue = 8, kMostGradient = 10, kMostDs = 12,
                 kSmallRow = 1e-4f, kLowLse = -10000, kLow = -20000, kLargestHalf = 65504;
 constexpr float kHidden = -std::numeric_limits<float>::infinity(),
@@ -424,6 +428,10 @@ class Gradients {
     const int64_t away = j - a_.diagonal(b, i);
     return i < p.global_tokens && ((p.window_left >= 0 && away < -p.window_left) ||
                                    (p.window_right >= 0 && away > p.window_right));
+  }
+  /// Whether a pair is left out of dK and dV.
+  bool loses_pair(int64_t i, int64_t j) const {
+    return is(Bug::kTileLosesQueries) && j / kTile == kLosingTile && i / kTile == kLostQueries;
   }
   /// Whether the pairs of a key are left out.
   bool loses(int64_t b, int64_t kv_head, int64_t j) const {
@@ -635,9 +643,10 @@ class Gradients {
       if (is(Bug::kGlobalQueriesLost) && outside_band(b, i, j)) weight = 0;
       const bool is_borrowed =
           is(Bug::kBorrowedKeysLost) && p.patch_size > 0 && j < i / p.patch_size * p.patch_size;
-      if (is_borrowed) weight = 0;
+      const bool is_left_out = is_borrowed || loses_pair(i, j);
+      if (is_left_out) weight = 0;
       const bool in_dk = !(is(Bug::kDiagonalLostInDk) && j == end - 1) && !is_tail &&
-                         !(is(Bug::kGlobalQueriesLost) && outside_band(b, i, j)) && !is_borrowed,
+                         !(is(Bug::kGlobalQueriesLost) && outside_band(b, i, j)) && !is_left_out,
                  in_dq = !(is(Bug::kKeyTailOfDq) && j >= p.seq_len_kv / kTile * kTile) &&
                          !(is(Bug::kLastKeyOfItsTile) && is_alone(j, p.seq_len_kv)) &&
                          (counts || is(Bug::kTopKOthersLeak));

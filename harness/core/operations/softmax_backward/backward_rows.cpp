@@ -324,16 +324,18 @@ Addend PairErrors::of_bias(const Pair& pair, const QueryErrors& query) const {
 }
 
 GradientSum::GradientSum(int64_t width) : width_(size_t(width)), finite_row_(width_) {
-  for (auto* row : {&sum_, &variance_, &squares_, &reach_, &group_, &common_, &lost_, &one_way_,
-                    &alike_, &unsure_, &run_, &run_alone_, &step_group_, &step_own_, &step_all_,
-                    &step_alone_, &step_groups_})
+  for (auto* row : {&sum_,        &variance_,    &squares_,    &reach_,       &group_,
+                    &common_,     &lost_,        &one_way_,    &alike_,       &unsure_,
+                    &run_,        &run_alone_,   &step_group_, &step_own_,    &step_all_,
+                    &step_alone_, &step_groups_, &equal_size_, &equal_count_, &equal_pairs_})
     row->resize(width_);
 }
 
 void GradientSum::clear() {
-  for (auto* row : {&sum_, &variance_, &squares_, &reach_, &group_, &common_, &lost_, &one_way_,
-                    &alike_, &unsure_, &run_, &run_alone_, &step_group_, &step_own_, &step_all_,
-                    &step_alone_, &step_groups_})
+  for (auto* row : {&sum_,        &variance_,    &squares_,    &reach_,       &group_,
+                    &common_,     &lost_,        &one_way_,    &alike_,       &unsure_,
+                    &run_,        &run_alone_,   &step_group_, &step_own_,    &step_all_,
+                    &step_alone_, &step_groups_, &equal_size_, &equal_count_, &equal_pairs_})
     std::fill(row->begin(), row->end(), 0.0);
   addends_ = 0;
   has_lost_ = has_one_way_ = has_common_ = has_alike_ = has_unsure_ = has_steps_ = false;
@@ -383,6 +385,7 @@ void GradientSum::add(const Addend& addend, const double* row, bool is_alone, bo
     if (has_steps_) end_step_group();
     return;
   }
+  count_equal(addend.weight, row, times);
   for (size_t c = 0; c < width_; ++c) group_[c] += equal * row[c];
   if (!(addend.weight == run_weight_)) end_run();
   run_weight_ = addend.weight;
@@ -392,6 +395,24 @@ void GradientSum::add(const Addend& addend, const double* row, bool is_alone, bo
     run_alone_[c] += times * addend.own * row[c] * row[c];
   }
   if (ends) end_group();
+}
+
+// What an addition rounds depends on the addend alone, as long as the sum has one exponent: the sum
+// is a multiple of its last place. So equal addends err alike, and those of opposite sign cancel.
+void GradientSum::count_equal(double weight, const double* row, double count) {
+  for (size_t c = 0; c < width_; ++c) {
+    const double term = weight * row[c], size = std::fabs(term);
+    if (size != equal_size_[c]) end_equal(c);
+    equal_size_[c] = size;
+    equal_count_[c] += term < 0 ? -count : count;
+  }
+}
+
+// Adds the pairs of equal addends. Adding 0 rounds nothing.
+void GradientSum::end_equal(size_t c) {
+  const double count = std::fabs(equal_count_[c]);
+  if (equal_size_[c] > 0 && count > 1) equal_pairs_[c] += count * (count - 1);
+  equal_size_[c] = equal_count_[c] = 0;
 }
 
 void GradientSum::add_common(const CommonOperand& operand, const double* steps) {
@@ -447,6 +468,7 @@ void GradientSum::end_group() {
   end_run();
   if (has_steps_) end_step_group();
   for (size_t c = 0; c < width_; ++c) {
+    end_equal(c);
     variance_[c] += group_[c] * group_[c];
     group_[c] = 0;
   }
@@ -460,14 +482,20 @@ void GradientSum::finish(const BackwardArithmetic& arithmetic, DType output, dou
   const double steps = squared(Term::kAccumulator) * u_acc * u_acc / 3 * chain,
                small = smallest_step(arithmetic, arithmetic.accumulator),
                one_way = u_acc > kStep ? factor(Term::kOneWay) * u_acc * chain / 6 : 0,
+               // One_way is a bound of what equal addends err by, too.
+      equal_addends =
+          u_acc > kStep ? 0
+                        : squared(Term::kEqualAddends) * u_acc * u_acc * chain / std::max(all, 1.0),
                output_small = factor(Term::kSmallOutput) * half_subnormal(output);
   for (size_t c = 0; c < width_; ++c) {
     // Below the smallest normal number all additions may err by their bound, the same way if the
     // addends are alike. Together they lose no more than the magnitudes of the addends.
     const double small_sum =
         factor(Term::kSmallSum) * std::min(std::sqrt(all * squares_[c]), all * small);
-    double variance = variance_[c] + steps * std::max(reach_[c] * reach_[c], squares_[c]) +
-                      small_sum * small_sum + one_way * one_way * reach_[c] * reach_[c];
+    double variance =
+        variance_[c] + steps * std::max(reach_[c] * reach_[c], squares_[c]) +
+        small_sum * small_sum + one_way * one_way * reach_[c] * reach_[c] +
+        equal_addends * std::min(equal_pairs_[c] / 3, all * all / 36) * reach_[c] * reach_[c];
     if (has_common_) variance += common * common_[c] * common_[c];
     if (has_lost_) variance += lost_[c] * lost_[c];
     if (has_alike_) variance += alike_[c] * alike_[c];

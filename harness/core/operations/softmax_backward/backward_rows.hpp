@@ -156,6 +156,8 @@ class GradientSum {
  private:
   bool take_unsure(const Addend& addend, const double* row);
   void add_rounded_row(const Addend& addend, const double* row, double count);
+  void count_equal(double weight, const double* row, double count);
+  void end_equal(size_t c);
   void end_run();
   void end_step_group();
 
@@ -177,6 +179,10 @@ class GradientSum {
   double run_weight_ = 0;
   std::vector<double> run_;        // the sum of their deviations
   std::vector<double> run_alone_;  // the sum of their variances
+  // Addends of one size in a group, by channel.
+  std::vector<double> equal_size_;   // of the last addends
+  std::vector<double> equal_count_;  // how many they are: those above 0 minus those below
+  std::vector<double> equal_pairs_;  // the sum of count times count - 1, of all groups
 };
 
 /// A query: head `h` of the group that reads the key head, position i of the sequence.

@@ -37,6 +37,7 @@ enum class Term {
   kAccumulator,    // sums over keys and over queries
   kSmallSum,       // the same below the smallest normal number; numbers alike err alike
   kOneWay,         // sums in less than float32 may err the same way at each step
+  kEqualAddends,   // sums in float32 of equal numbers, whose additions err alike
   kSwapped,        // keys near the edge of top_k that a rounded score moves across it
   kCount
 };
