@@ -451,9 +451,10 @@ TEST_F(State, PlansAreReusedOnceForAllCases) {
 }
 
 TEST(RepeatedRuns, AreAsManyAsTimeAllows) {
-  EXPECT_EQ(repeated_runs(1e6, false), 64);
-  EXPECT_EQ(repeated_runs(1.2e6, false), 10);
-  EXPECT_EQ(repeated_runs(15e6, false), 10);
+  EXPECT_EQ(repeated_runs(0.6e6, false), 64);
+  EXPECT_EQ(repeated_runs(0.7e6, false), 10);
+  EXPECT_EQ(repeated_runs(9e6, false), 10);
+  EXPECT_EQ(repeated_runs(11e6, false), 3);
   EXPECT_EQ(repeated_runs(0.9e9, false), 3);
   EXPECT_EQ(repeated_runs(1.1e9, false), 0);
   EXPECT_EQ(repeated_runs(1.1e9, true), 3);

@@ -5,6 +5,7 @@
 //   const Timing timing = measure_time(request);
 //   const Summary warm = summarise(timing.warm_ns);
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -35,6 +36,14 @@ struct Timing {
   double warmup_ns = 0;
   HostUsage usage;  // of the warm samples
 };
+
+/// Whether timed runs with this budget take cold samples on the host. To empty large caches twice
+/// takes longer than a small budget.
+constexpr bool takes_cold_samples(double budget_ns) { return budget_ns >= 50e6; }
+
+/// A run that takes longer is slow (TimingRequest::slow_ns): it takes the whole budget, and 25 ms
+/// at least, or a second.
+constexpr double slow_run_ns(double budget_ns) { return std::clamp(budget_ns, 25e6, 1e9); }
 
 /// Takes at least two warm samples, and stops when the median is precise enough or the budget is
 /// spent. Cold samples get a tenth of the budget; there are at least two. A block has as many runs

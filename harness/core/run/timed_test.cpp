@@ -113,6 +113,28 @@ TEST(TimedRuns, EmptyCachesWithTheFlushFileOfTheHarness) {
   EXPECT_EQ(workers, 1);
 }
 
+// To empty large caches takes longer than a small budget. Slow runs are
+// not warmed up, and their last sample is audited.
+TEST(TimedRuns, InASmallBudgetAreFewAndNeverCold) {
+  Plugin plugin(
+      ATTEST_BINARY_DIR "/tests/plugins/cheats.so",
+      {.executable = find_worker(), .cpus = "", .limits = {.threads = 1, .timeout_s = 60}});
+  RunOptions options;
+  options.limits.budget_s = 0.02;
+  options.relations = RelationChoice::kNone;
+  const Record brief = testing::run_named(plugin, "cheat_none", kShort, options);
+  ASSERT_TRUE(brief.time) << brief.outcome.reason;
+  EXPECT_THAT(brief.time->cold_samples_ns, ::testing::IsEmpty());
+  EXPECT_GT(brief.time->warmup_ns, 0);
+  const Record slow =
+      testing::run_named(plugin, "cheat_none", "softmax seq_len_q=2051 head_dim=64", options);
+  ASSERT_TRUE(slow.time) << slow.outcome.reason;
+  EXPECT_GT(slow.time->min_ns, 25e6) << "such a run is not slow";
+  EXPECT_EQ(slow.time->samples_ns.size(), 2u);
+  EXPECT_EQ(slow.time->warmup_ns, 0);
+  EXPECT_EQ(slow.time->audited_runs, 2);
+}
+
 // An implementation that multiplies one number. Many runs share one reading of the clock, and a
 // change of an input between two runs costs little, so that less than 100 ns a run are attest's.
 TEST(TimedRuns, HaveNextToNothingOfAttestInTheirTimes) {

@@ -13,6 +13,7 @@
 #include "core/isolation/messages/messages.hpp"
 #include "core/measure/machine/caches.hpp"
 #include "core/measure/machine/memory.hpp"
+#include "core/measure/time.hpp"
 #include "core/tensor/error.hpp"
 
 namespace attest::core {
@@ -456,22 +457,23 @@ int flush_file() {
   return file.get();
 }
 
-std::vector<int> descriptors_of(const AuditedTensors& tensors) {
+// `flushes`: the file's descriptor; below 0: caches are not emptied.
+std::vector<int> descriptors_of(const AuditedTensors& tensors, int flushes) {
   std::vector<int> descriptors = {tensors.inputs.descriptor(), tensors.outputs.descriptor(),
                                   tensors.differing.descriptor()};
   if (tensors.second_inputs)
     descriptors.insert(descriptors.end(),
                        {tensors.second_inputs->descriptor(), tensors.second_outputs->descriptor()});
-  if (flush_file() >= 0) descriptors.push_back(flush_file());
+  if (flushes >= 0) descriptors.push_back(flushes);
   return descriptors;
 }
 
 // Puts the slots into a TimeRequest or PacedRequest.
 template <class Wanted>
-Wanted with_slots(Wanted wanted, const AuditedTensors& tensors) {
+Wanted with_slots(Wanted wanted, const AuditedTensors& tensors, int flushes) {
   wanted.slots = slots_of(tensors.inputs, tensors.outputs);
   wanted.differing = slots_of(tensors.differing);
-  wanted.has_flush_file = flush_file() >= 0;
+  wanted.has_flush_file = flushes >= 0;
   if (tensors.second_inputs)
     wanted.second = slots_of(*tensors.second_inputs, *tensors.second_outputs);
   return wanted;
@@ -492,8 +494,10 @@ TimeResult Plugin::time(const Implementation& implementation, const Problem& pro
                         const AuditedTensors& tensors, const TimingTask& task) {
   TimeRequest wanted{
       .expected_ns = task.expected_ns, .budget_ns = task.budget_ns, .seed = task.seed};
+  const int flushes = takes_cold_samples(task.budget_ns) ? flush_file() : -1;
   return call<TimeReply>(implementation, {&problem}, waiting_for_many(tensors, task.budget_ns),
-                         with_slots(std::move(wanted), tensors), descriptors_of(tensors));
+                         with_slots(std::move(wanted), tensors, flushes),
+                         descriptors_of(tensors, flushes));
 }
 
 PacedResult Plugin::pace(const Implementation& implementation, const Problem& problem,
@@ -510,7 +514,8 @@ PacedResult Plugin::pace(const Implementation& implementation, const Problem& pr
   Waiting patience = waiting_for_many(tensors, runs_ns);
   patience.stopped = task.stopped;
   return call<PacedReply>(implementation, {&problem}, patience,
-                          with_slots(std::move(wanted), tensors), descriptors_of(tensors));
+                          with_slots(std::move(wanted), tensors, flush_file()),
+                          descriptors_of(tensors, flush_file()));
 }
 
 }  // namespace attest::core

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::string_view kRandom = "random";
 // Limits for problems that are not quick: the seconds of all changes, and of one change.
-constexpr double kMost_s = 0.4, kMostOfOne_s = 2;
+constexpr double kMost_s = 0.15, kMostOfOne_s = 2;
 
 bool is_input(const Problem& problem, const Role& role) {
   return role.access == ATTEST_READ && problem.has(role.index);

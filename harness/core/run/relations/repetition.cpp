@@ -21,7 +21,7 @@ struct Runs {
   int count;
   double most_ns;
 };
-constexpr Runs kRuns[] = {{64, 0.07e9}, {10, 0.2e9}, {3, 3e9}};
+constexpr Runs kRuns[] = {{64, 0.04e9}, {10, 0.1e9}, {3, 3e9}};
 constexpr int kJudgedRuns[] = {1, 2, 3, 7, 10, 14, 50, 64};
 constexpr int kFirstAtSecondPlace = 3;
 // If the outputs of one run have at most so many bytes, these first runs are judged too.

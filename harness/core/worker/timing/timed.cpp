@@ -11,10 +11,10 @@ namespace attest::core {
 
 namespace {
 
-// Runs shorter than this are audited often; longer than kLong_ns, no run is discarded after an
-// audit, whose copies are small beside it; longer than kSlow_ns, every run counts
-// (TimingRequest::slow_ns).
-constexpr double kShort_ns = 1e6, kLong_ns = 10e6, kSlow_ns = 1e9;
+// Runs shorter than this, and than kShortShare of the budget, are audited often; longer than
+// kLong_ns, no run is discarded after an audit, whose copies are small beside it. If runs are slow
+// (slow_run_ns), every run counts.
+constexpr double kShort_ns = 1e6, kShortShare = 0.02, kLong_ns = 10e6;
 constexpr useconds_t kPause_us = 1000;  // for a thread that goes on to show itself
 
 }  // namespace
@@ -26,20 +26,21 @@ TimedRuns::TimedRuns(TimedTensors& tensors, const AuditedOutputs& outputs,
       dice_(request.seed),
       expected_ns_(request.expected_ns),
       budget_ns_(request.budget_ns),
+      brief_(request.expected_ns < std::min(kShort_ns, kShortShare * request.budget_ns)),
+      slow_(request.expected_ns > slow_run_ns(request.budget_ns)),
       device_(device),
       flush_file_(flush_file) {
-  if (expected_ns_ <= kSlow_ns) tensors_.choose_flips(dice_);
+  if (!slow_) tensors_.choose_flips(dice_);
 }
 
 // At moments spread over the budget; what the end of the samples leaves over is made then.
 void TimedRuns::plan_audits() {
-  const bool brief = (expected_ns_ < kShort_ns), slow = (expected_ns_ > kSlow_ns);
   auto plan = [&](size_t count, bool second) {
     for (; count > 0; --count)
       planned_.push_back({double(below(dice_, 1000)) * 1e-3 * budget_ns_, second});
   };
-  plan(brief ? 6 : slow ? 0 : 1, false);
-  if (tensors_.has_second()) plan(brief ? 3 : 1, true);
+  plan(brief_ ? 6 : slow_ ? 0 : 1, false);
+  if (tensors_.has_second()) plan(brief_ ? 3 : 1, true);
   std::sort(planned_.begin(), planned_.end(),
             [](const Planned& a, const Planned& b) { return a.at_ns > b.at_ns; });
   start_ = Clock::now();
@@ -109,7 +110,7 @@ bool TimedRuns::replay_agrees() {
 
 // Before a sample.
 void TimedRuns::maybe_audit() {
-  if (expected_ns_ > kSlow_ns) {
+  if (slow_) {
     tensors_.scramble(dice_);
     if (device_) device_->upload();
   }
@@ -156,11 +157,10 @@ void TimedRuns::capture(bool second) {
 }
 
 void TimedRuns::audit_the_rest() {
-  const bool slow = expected_ns_ > kSlow_ns;
-  if (slow && device_) device_->finish();
-  if (slow) capture(false);  // the last sample, whose outputs were scrambled before
+  if (slow_ && device_) device_->finish();
+  if (slow_) capture(false);  // the last sample, whose outputs were scrambled before
   for (; !planned_.empty(); planned_.pop_back()) audit(planned_.back().second);
-  if (slow) return;
+  if (slow_) return;
   tensors_.restore_flips();
   tensors_.scramble(dice_);
   call_beside();
@@ -183,7 +183,8 @@ TimeReply TimedRuns::measure(const attest_impl& table, void* plan) {
                        .before = [this] { maybe_audit(); }};
   timing.budget_ns = budget_ns_;
   timing.expected_ns = expected_ns_;
-  timing.slow_ns = kSlow_ns;
+  timing.slow_ns = slow_run_ns(budget_ns_);
+  timing.cold = takes_cold_samples(budget_ns_);
   timing.flush_file = flush_file_;
   plan_audits();
   if (device_) timing.run = [this] { enqueue(); };

@@ -52,6 +52,7 @@ class TimedRuns {
   AuditedOutputs outputs_;
   Dice dice_;
   double expected_ns_, budget_ns_;
+  bool brief_, slow_;  // audited often; every run counts
   TimedDevice* device_;
   FlushFile flush_file_;
   const attest_impl* table_ = nullptr;
