@@ -53,6 +53,10 @@ constexpr FillWords kWords[] = {
      "large and small rows of dO, and scores near 90 and near -90, in gradients of softmax "
      "attention",
      "exp without the maximum, gradients that are cut off or flushed to 0"},
+    {"repeated",
+     "few distinct keys with their values, and few distinct queries with dO of either sign, in "
+     "gradients of softmax attention",
+     "some queries or keys that a tile loses, in any row and at any size"},
     {"late", "the last keys have large scores, in gradients of softmax attention",
      "a tail of keys that is lost, weights that are large"},
     {"hidden",
