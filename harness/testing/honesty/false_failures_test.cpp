@@ -174,6 +174,8 @@ TEST(FalseFailures, NoneWhereThereWereSome) {
       "softmax dtype=bf16 seq_len_q=20 head_dim=1 head_dim_v=19 grid_height=4 grid_width=5 "
       "window_height=4 window_width=5 shift_x=2 shift_bias=-100 descale_block_kv=7 q=f8e5m2 "
       "k=f8e5m2 v=f8e5m2 lse mask=[1,1,1,20] rel_bias k_descale v_descale",
+      // bf16 keys of one channel, the same in a hundred sequences
+      "softmax dtype=f32 batch=100 seq_len_q=2 seq_len_kv=507 head_dim=1 lse",
       // f16 scores beyond f16, which an order puts beside biases that bring them back
       "softmax dtype=f64 seq_len_q=35 head_dim=24 window_left=188 window_right=1009 bias order "
       "alibi_slopes"};

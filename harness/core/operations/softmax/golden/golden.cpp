@@ -90,7 +90,9 @@ class SoftmaxGolden final : public Golden {
 
   int64_t distinct_rows() const override { return distinct_; }
   int64_t independent_rows(const Arithmetic& arithmetic, int32_t role) const override {
-    return std::min(distinct_rows(), most_independent(arithmetic, problem_, role));
+    const bool own_keys = vectors_ == KnownInputs::Vectors::kAny;
+    return std::min(distinct_rows(),
+                    most_independent(arithmetic, problem_, role, own_keys ? params_.batch : 1));
   }
   std::string device() const override { return device_ ? device_->name() : ""; }
   void confirm(const Arithmetic& arithmetic, int64_t output_row) const override {

@@ -299,11 +299,12 @@ double SigmaModel::lse_sigma(const LseSums& sums, int64_t keys) const {
                    u_acc * u_acc * chain(keys) / 3);
 }
 
-int64_t most_independent(const Arithmetic& arithmetic, const Problem& problem, int32_t role) {
+int64_t most_independent(const Arithmetic& arithmetic, const Problem& problem, int32_t role,
+                         int64_t sequences) {
   const auto& p = problem.as<attest_softmax_params>();
   if (extra_roundoff(ATTEST_F32, SoftmaxArithmetic::of(arithmetic).qk) == 0)
     return std::numeric_limits<int64_t>::max();
-  return p.batch * p.num_kv_heads * p.head_dim * (role == ATTEST_LSE ? 1 : p.head_dim_v);
+  return sequences * p.num_kv_heads * p.head_dim * (role == ATTEST_LSE ? 1 : p.head_dim_v);
 }
 
 }  // namespace attest::core

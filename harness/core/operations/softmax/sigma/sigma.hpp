@@ -409,7 +409,8 @@ struct SigmaModel {
 /// To first order, keys that are rounded by dk_j move the lse of a row by scale q . (sum p_j dk_j).
 /// Where weights are alike in all rows, the sum is one vector for all queries of a key head, so no
 /// more than head_dim errors are independent. Each element of o has a sum of its own for each
-/// channel of V.
-int64_t most_independent(const Arithmetic& arithmetic, const Problem& problem, int32_t role);
+/// channel of V. `sequences`: how many have keys of their own.
+int64_t most_independent(const Arithmetic& arithmetic, const Problem& problem, int32_t role,
+                         int64_t sequences);
 
 }  // namespace attest::core
