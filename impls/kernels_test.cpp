@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
@@ -485,6 +487,53 @@ void expect_same_rows(const char* target) {
     EXPECT_EQ(std::memcmp(some.data(), all.data(), static_cast<size_t>(queries) * 64 * 4), 0)
         << target << ", " << queries << " queries";
   }
+}
+
+/// The shortest of the times in seconds that the runs of two problems took in turn.
+std::array<double, 2> times_in_turn(const char* impl, Trial& first, Trial& second) {
+  using Clock = std::chrono::steady_clock;
+  std::array<double, 2> best{trial::kInfinity, trial::kInfinity};
+  for (int run = 0; run < 7; ++run) {
+    for (Trial* const t : {&first, &second}) {
+      const Clock::time_point start = Clock::now();
+      EXPECT_EQ(trial::execute(*trial::load(impl), *t).status, ATTEST_OK) << impl;
+      double& least = best[t == &first ? 0 : 1];
+      least = std::min(least, std::chrono::duration<double>(Clock::now() - start).count());
+    }
+  }
+  return best;
+}
+
+// Where a weight is a subnormal number, scaling by a power of 2 takes x86 a hundred times as long.
+TEST(Kernels, WeightsThatUnderflowTakeNoLonger) {
+  const auto expect_no_longer = [](const char* impl, const std::string& by) {
+    Trial flat = dense(4, 256, 256, 32, 12);
+    round_to_bf16(flat);
+    Trial peaked = flat;
+    peaked.softmax().softmax_scale *= 300;
+    const auto [of_flat, of_peaked] = times_in_turn(impl, flat, peaked);
+    EXPECT_LT(of_peaked, 3 * of_flat) << impl << ' ' << by;
+  };
+  for (const char* by : {"fma", "portable_terms", "amx"}) {
+    if (!has_products(by, kFloat32)) continue;
+    const Products forced(by, kFloat32);
+    expect_no_longer("flash_cpu", by);
+  }
+  for (const char* by : {"portable", "avx512_bf16", "amx"}) {
+    if (!has_products(by)) continue;
+    const Products forced(by);
+    expect_no_longer("flash_cpu_bf16", by);
+  }
+}
+
+// The caller's subnormal numbers are its own affair.
+TEST(Kernels, SubnormalNumbersAreNumbersAgainAfterARun) {
+  Trial t = dense(1, 64, 64, 32, 13);
+  round_to_bf16(t);
+  EXPECT_LE(run_plugin("flash_cpu_bf16", t), 1);
+  volatile float least = std::numeric_limits<float>::min();
+  const float half = least / 2;
+  EXPECT_GT(half, 0.0f);
 }
 
 // Few queries, half vectors and whole blocks multiply in other ways, but sum in one order.

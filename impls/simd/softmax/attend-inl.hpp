@@ -466,16 +466,15 @@ Ahead pairs_ahead(const Slice& s, const Block& b, Range keys, int64_t calls) {
 }
 
 /// What to fetch in `calls` calls while blocks attend to the keys before `rest`: the tile after
-/// them, else the queries and the first tile of the slice that comes next, and rows of O in an
-/// order. `few`: for one block of one vector, by a kernel that fetches lines.
+/// them, else rows of O and, of the slice that comes next, the queries and the first tile. `few`:
+/// for one block of one vector, by a kernel that fetches lines.
 template <class T>
 Ahead look_ahead(const Slice& s, Range queries, Range rest, int64_t tile_keys, int64_t calls,
                  bool few) {
   const bool last = rest.begin >= rest.end;
   const Slice* const from = last ? s.next : &s;
   Ahead ahead;
-  if (last && s.order != nullptr)
-    ahead.add<T>(s.o, s.o_stride, s.order, queries, s.head_dim_v, calls);
+  if (last) ahead.add<T>(s.o, s.o_stride, s.order, queries, s.head_dim_v, calls);
   if (from == nullptr || from->pages != nullptr) return ahead;
   const bool lines = few && !last && s.order == nullptr && s.head_dim == s.head_dim_v &&
                      s.k_stride == s.head_dim && s.v_stride == s.head_dim;

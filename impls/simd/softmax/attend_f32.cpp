@@ -95,14 +95,29 @@ void add_values_of_few(const Slice& s, const Block& b, const Part& t, V keep) {
   });
 }
 
-/// One block against one key tile. `edited`: scores are more than q.k, or some keys are hidden from
-/// some queries.
-template <class D, int vectors, bool edited>
+/// Adds biases of one key to its scaled scores. -inf hides the key, whatever its score is.
+template <int vectors, class V>
+HWY_INLINE void add_table(const float* biases, V (&scores)[vectors]) {
+  const hn::DFromV<V> d;
+  const V nothing = hn::Set(d, -kInfinity), log2e = hn::Set(d, static_cast<float>(kLog2E));
+  for (int v = 0; v < vectors; ++v) {
+    const V bias = hn::LoadU(d, biases + v * kLanes);
+    scores[v] = hn::IfThenElse(hn::Eq(bias, nothing), nothing, hn::MulAdd(bias, log2e, scores[v]));
+  }
+}
+
+/// What makes scores more than q.k, or hides some keys from some queries: nothing, a table of
+/// biases alone, or anything.
+enum class Edit { kNothing, kTable, kAnything };
+
+/// One block against one key tile.
+template <class D, int vectors, Edit edit>
 void attend_part_of_tile(const Slice& s, const Block& b, Part& t) {
   using V = hn::Vec<D>;
   const D d;
   const int64_t count = t.keys.end - t.keys.begin;
   constexpr int64_t wide = vectors * kLanes;
+  constexpr bool edited = edit != Edit::kNothing;
 
   V before[vectors], top[vectors];
   for (int v = 0; v < vectors; ++v) top[v] = before[v] = hn::Load(d, b.top + v * kLanes);
@@ -127,13 +142,17 @@ void attend_part_of_tile(const Slice& s, const Block& b, Part& t) {
       if constexpr (edited) t.pairs.fetch();
     }
     for (int r = 0; r < rows; ++r) {
+      if constexpr (edit == Edit::kTable) {
+        const int64_t key = t.keys.begin + std::min(j + r, count - 1);
+        add_table(s.pair_table + key * s.pair_table_stride + b.first, acc[r]);
+      }
       for (int v = 0; v < vectors; ++v) {
         hn::Store(acc[r][v], d, t.scores + (j + r) * wide + v * kLanes);
-        if constexpr (!edited) top[v] = hn::Max(top[v], acc[r][v]);
+        if constexpr (edit != Edit::kAnything) top[v] = hn::Max(top[v], acc[r][v]);
       }
     }
   });
-  if constexpr (edited) edit_scores<vectors, true>(s, b, t, 1.0f, top);
+  if constexpr (edit == Edit::kAnything) edit_scores<vectors, true>(s, b, t, 1.0f, top);
 
   V keep[vectors], base[vectors], sum[vectors];
   for (int v = 0; v < vectors; ++v) {
@@ -192,12 +211,12 @@ void attend_part_of_tile(const Slice& s, const Block& b, Part& t) {
   });
 }
 
-template <bool edited>
+template <Edit edit>
 void attend_part_of_tile(const Slice& s, const Block& b, Part& t) {
-  if (b.vectors == 3) return attend_part_of_tile<Floats, 3, edited>(s, b, t);
-  if (b.vectors == 2) return attend_part_of_tile<Floats, 2, edited>(s, b, t);
-  if (!b.half) return attend_part_of_tile<Floats, 1, edited>(s, b, t);
-  if constexpr (kHalfLanes < kLanes) attend_part_of_tile<HalfFloats, 1, edited>(s, b, t);
+  if (b.vectors == 3) return attend_part_of_tile<Floats, 3, edit>(s, b, t);
+  if (b.vectors == 2) return attend_part_of_tile<Floats, 2, edit>(s, b, t);
+  if (!b.half) return attend_part_of_tile<Floats, 1, edit>(s, b, t);
+  if constexpr (kHalfLanes < kLanes) attend_part_of_tile<HalfFloats, 1, edit>(s, b, t);
 }
 
 struct Float32Kernel {
@@ -231,6 +250,7 @@ struct Float32Kernel {
   const Room room = room_of(s.head_dim, s.head_dim_v);
   const int64_t tile_keys = tiling(s.head_dim, s.head_dim_v).keys;
   const bool always = always_edited(s);
+  const bool only_table = s.bias_in_table && s.mask == nullptr && only_pairs(s);
 
   /// Whether attend_tile() fetches the next tile line by line, if its rows are evenly apart.
   template <class T>
@@ -259,14 +279,16 @@ struct Float32Kernel {
     Part part{{seen, scratch.scores, scratch.pair_terms}, tile.k, tile.v, &ahead, {}, false};
     part.k.data += (seen.begin - tile.keys.begin) * tile.k.stride;
     part.v.data += (seen.begin - tile.keys.begin) * tile.v.stride;
-    if (!always && !crosses_edge(s, b, seen)) return attend_part_of_tile<false>(s, b, part);
+    const bool edge = crosses_edge(s, b, seen);
+    if (!always && !edge) return attend_part_of_tile<Edit::kNothing>(s, b, part);
     if (tile.finite < 0)
       tile.finite = all_finite(tile.v, tile.keys.end - tile.keys.begin, s.head_dim_v);
     part.guarded = tile.finite == 0;
+    if (only_table && !edge) return attend_part_of_tile<Edit::kTable>(s, b, part);
     const int64_t calls = ceil_div(seen.end - seen.begin, kRows);
     part.pairs = s.dtype == ATTEST_F32 ? pairs_ahead<float>(s, b, seen, calls)
                                        : pairs_ahead<uint16_t>(s, b, seen, calls);
-    attend_part_of_tile<true>(s, b, part);
+    attend_part_of_tile<Edit::kAnything>(s, b, part);
   }
 };
 

@@ -625,7 +625,7 @@ bool sees_tiles(const attest_problem& problem) {
 /// Sapphire Rapids, at 16 to 512 queries and head sizes of 16 to 256.
 bool pays(const attest_problem& problem, int64_t queries) {
   const int32_t dtype = problem.tensor[ATTEST_Q].dtype;
-  const int64_t least = dtype == ATTEST_F32 ? 256 : dtype == ATTEST_F16 ? 64 : 48;
+  const int64_t least = dtype == ATTEST_F32 ? 256 : 64;
   return queries >= least && softmax_params(problem).head_dim >= 32;
 }
 

@@ -2,6 +2,10 @@
 // and AVX512_BF16 of x86. attend_bf16.cpp uses them with 16 floats a vector.
 #pragma once
 
+#if defined(__SSE__)
+#include <xmmintrin.h>
+#endif
+
 #include <cstdint>
 
 #include "simd/sizes.hpp"
@@ -48,20 +52,33 @@ struct Products {
   void (*end)();
 };
 
-/// A thread's products, from the first to the last one. There may be none.
+/// A thread's products, from the first to the last one. There may be none. Subnormal numbers are
+/// flushed to zero meanwhile, as AMX flushes them: a weight 2^x that underflows would cost x86 a
+/// hundred times as much otherwise.
 class ProductsScope {
  public:
   explicit ProductsScope(const Products* products) : products_(products) {
+#if defined(__SSE__)
+    control_ = _mm_getcsr();
+    constexpr unsigned kFlushToZero = 0x8000, kDenormalsAreZero = 0x40;
+    _mm_setcsr(control_ | kFlushToZero | kDenormalsAreZero);
+#endif
     if (products_ != nullptr) products_->begin();
   }
   ~ProductsScope() {
     if (products_ != nullptr) products_->end();
+#if defined(__SSE__)
+    _mm_setcsr(control_);
+#endif
   }
   ProductsScope(const ProductsScope&) = delete;
   ProductsScope& operator=(const ProductsScope&) = delete;
 
  private:
   const Products* const products_;
+#if defined(__SSE__)
+  unsigned control_;
+#endif
 };
 
 struct ProductsChoice {

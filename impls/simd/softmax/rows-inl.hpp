@@ -44,16 +44,17 @@ Rows tile_rows(const Slice& s, const T* data, int64_t stride, int64_t page_strid
 
 inline bool all_finite(Rows rows, int64_t count, int64_t depth) {
   const Floats d;
-  Vector poison = hn::Zero(d);
+  Vector poison[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};  // of rows in turn
   float rest = 0;
   for (int64_t j = 0; j < count; ++j) {
     const float* const row = rows.data + j * rows.stride;
     int64_t c = 0;
     for (; c + kLanes <= depth; c += kLanes)
-      poison = hn::MulAdd(hn::LoadU(d, row + c), hn::Zero(d), poison);
+      poison[j % 4] = hn::MulAdd(hn::LoadU(d, row + c), hn::Zero(d), poison[j % 4]);
     for (; c < depth; ++c) rest += row[c] * 0.0f;
   }
-  return hn::GetLane(hn::SumOfLanes(d, poison)) + rest == 0;
+  const Vector all = hn::Add(hn::Add(poison[0], poison[1]), hn::Add(poison[2], poison[3]));
+  return hn::GetLane(hn::SumOfLanes(d, all)) + rest == 0;
 }
 
 }  // namespace HWY_NAMESPACE
