@@ -590,10 +590,13 @@ const std::vector<Shape> kShapes{
      .descale_block_q = 5,
      .descale_block_kv = 5}};
 
+// By the dtype of Q, K, V and dO.
+class StoredBackwardGolden : public ::testing::TestWithParam<DType> {};
+
 // O and LSE are rounded, and the golden takes them as they are; differences of the forward pass do
 // not. So the two are apart by what sigma counts for that. It counts the dtype of the gradients,
 // too. O and the gradients are float32 beside any Q, K, V and dO, so that this is little.
-TEST(BackwardGolden, AgreesWithFiniteDifferences) {
+TEST_P(StoredBackwardGolden, AgreesWithFiniteDifferences) {
   const BackwardArithmetic exact{.score = ATTEST_F64,
                                  .probability = ATTEST_F64,
                                  .product = ATTEST_F64,
@@ -601,43 +604,47 @@ TEST(BackwardGolden, AgreesWithFiniteDifferences) {
                                  .qk = ATTEST_F64,
                                  .operand = ATTEST_F64,
                                  .delta = ATTEST_F64};
-  for (const DType dtype : {ATTEST_F32, ATTEST_F16, ATTEST_BF16})
-    for (Shape shape : kShapes) {
-      shape.o_dtype = shape.gradient_dtype = ATTEST_F32;
-      const BackwardCase c(shape, dtype, {"random", 3});
-      Forward forward(c);
-      double largest = 0, widest = 0;
-      std::map<int32_t, int64_t> seen;
-      std::mutex lock;
-      softmax_backward_operation()
-          .golden(c.problem, {}, c.tensors)
-          ->expect(exact, [&](const Expected& chunk) {
-            const std::lock_guard guard(lock);
-            ASSERT_NE(chunk.value, nullptr);
-            for (const auto& [gradient, role] : kGradientOf) {
-              if (gradient != chunk.role) continue;
-              for (size_t r = 0; r < chunk.rows.size(); ++r)
-                for (int64_t d = 0; d < chunk.width; ++d) {
-                  const size_t at = (chunk.shared ? 0 : r * size_t(chunk.width)) + size_t(d);
-                  const auto right =
-                      double(forward.derivative(role, chunk.rows[r] * chunk.width + d));
-                  ++seen[gradient];
-                  EXPECT_NEAR(chunk.value[at], right, 6 * chunk.sigma[at] + 1e-11)
-                      << find_role(softmax_backward_operation(), gradient)->name << " row "
-                      << chunk.rows[r] << " of " << dtype_name(dtype);
-                  largest = std::max(largest, std::fabs(right));
-                  widest = std::max(widest, 6 * chunk.sigma[at]);
-                }
-            }
-          });
-      EXPECT_GT(largest, 0.1);
-      EXPECT_LT(widest, 5e-6 * largest) << dtype_name(dtype);
-      for (const auto& [gradient, role] : kGradientOf) {
-        if (!c.problem.has(gradient)) continue;
-        EXPECT_EQ(seen[gradient], element_count(c.problem.tensor[size_t(gradient)]));
-      }
+  const DType dtype = GetParam();
+  for (Shape shape : kShapes) {
+    shape.o_dtype = shape.gradient_dtype = ATTEST_F32;
+    const BackwardCase c(shape, dtype, {"random", 3});
+    Forward forward(c);
+    double largest = 0, widest = 0;
+    std::map<int32_t, int64_t> seen;
+    std::mutex lock;
+    softmax_backward_operation()
+        .golden(c.problem, {}, c.tensors)
+        ->expect(exact, [&](const Expected& chunk) {
+          const std::lock_guard guard(lock);
+          ASSERT_NE(chunk.value, nullptr);
+          for (const auto& [gradient, role] : kGradientOf) {
+            if (gradient != chunk.role) continue;
+            for (size_t r = 0; r < chunk.rows.size(); ++r)
+              for (int64_t d = 0; d < chunk.width; ++d) {
+                const size_t at = (chunk.shared ? 0 : r * size_t(chunk.width)) + size_t(d);
+                const auto right =
+                    double(forward.derivative(role, chunk.rows[r] * chunk.width + d));
+                ++seen[gradient];
+                EXPECT_NEAR(chunk.value[at], right, 6 * chunk.sigma[at] + 1e-11)
+                    << find_role(softmax_backward_operation(), gradient)->name << " row "
+                    << chunk.rows[r] << " of " << dtype_name(dtype);
+                largest = std::max(largest, std::fabs(right));
+                widest = std::max(widest, 6 * chunk.sigma[at]);
+              }
+          }
+        });
+    EXPECT_GT(largest, 0.1);
+    EXPECT_LT(widest, 5e-6 * largest) << dtype_name(dtype);
+    for (const auto& [gradient, role] : kGradientOf) {
+      if (!c.problem.has(gradient)) continue;
+      EXPECT_EQ(seen[gradient], element_count(c.problem.tensor[size_t(gradient)]));
     }
+  }
 }
+
+INSTANTIATE_TEST_SUITE_P(Dtypes, StoredBackwardGolden,
+                         ::testing::Values(ATTEST_F32, ATTEST_F16, ATTEST_BF16),
+                         [](const auto& of) { return std::string(dtype_name(of.param)); });
 
 struct Rows {
   std::vector<double> value, sigma, low, high;  // NaN: not known
