@@ -250,7 +250,7 @@ struct Float32Kernel {
   const Room room = room_of(s.head_dim, s.head_dim_v);
   const int64_t tile_keys = tiling(s.head_dim, s.head_dim_v).keys;
   const bool always = always_edited(s);
-  const bool only_table = s.bias_in_table && s.mask == nullptr && only_pairs(s);
+  const bool only_table = s.bias_in_table && only_pairs(s);  // such a problem has no mask
 
   /// Whether attend_tile() fetches the next tile line by line, if its rows are evenly apart.
   template <class T>
