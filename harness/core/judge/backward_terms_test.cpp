@@ -459,6 +459,9 @@ INSTANTIATE_TEST_SUITE_P(Backward, BackwardTerms, ::testing::ValuesIn(term_cases
                          [](const auto& c) { return std::string(c.param.name); });
 
 TEST(BackwardTermTable, HasEveryTerm) { testing::expect_every_term(term_cases()); }
+TEST(BackwardTermTable, IsOnThePage) {
+  testing::expect_rows_on_page(term_cases(), "harness/core/operations/softmax_backward/README.md");
+}
 
 }  // namespace
 }  // namespace attest::core::backward

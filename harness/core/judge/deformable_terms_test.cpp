@@ -320,6 +320,9 @@ INSTANTIATE_TEST_SUITE_P(Deformable, DeformableTerms, ::testing::ValuesIn(term_c
                          [](const auto& c) { return std::string(c.param.name); });
 
 TEST(DeformableTermTable, HasEveryTerm) { testing::expect_every_term(term_cases()); }
+TEST(DeformableTermTable, IsOnThePage) {
+  testing::expect_rows_on_page(term_cases(), "harness/core/judge/SIGMA.md");
+}
 
 }  // namespace
 }  // namespace attest::core::deformable

@@ -248,6 +248,9 @@ INSTANTIATE_TEST_SUITE_P(Linear, LinearTerms, ::testing::ValuesIn(term_cases()),
                          [](const auto& c) { return std::string(c.param.name); });
 
 TEST(LinearTermTable, HasEveryTerm) { testing::expect_every_term(term_cases()); }
+TEST(LinearTermTable, IsOnThePage) {
+  testing::expect_rows_on_page(term_cases(), "harness/core/judge/SIGMA.md");
+}
 
 }  // namespace
 }  // namespace attest::core::linear

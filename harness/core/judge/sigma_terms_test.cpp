@@ -498,7 +498,8 @@ std::vector<TermCase> terms_of_sums() {
        {},
        14},
       {T::kAbsorbed, "flushed_beside_large_values",
-       "the same, 0.5 of it; the products of values near 100 are not lost, so o is twice that",
+       "20,000 p of 2^-14.3: half of the normaliser is lost; products of values near 100 are not, "
+       "so o doubles",
        in(ATTEST_F32, {{kAccumulator, ATTEST_F16}}, ATTEST_FLUSHES_SUBNORMALS, 16),
        [] {
          return scored({.keys = 20'001, .rows = 4, .head_dim = 4, .mean_v = 100},
@@ -561,7 +562,8 @@ std::vector<TermCase> terms_of_sums() {
                               [](int64_t j) { return j < 8 ? 0 : std::log(1.45 * 0x1p-7); });
        },
        Bug::kLse},
-      {T::kParts, "clusters_of_parts", "1,560 such p in four f16 sums, half of 0.306",
+      {T::kParts, "clusters_of_parts",
+       "1,560 p in four f16 sums, of which half are 0.306 of the others",
        in(ATTEST_F32, {{kAccumulator, ATTEST_F16}}, 0, 390),
        [] {
          return nearly_scored({.keys = 1560, .rows = 128, .lse = true},
@@ -807,6 +809,9 @@ INSTANTIATE_TEST_SUITE_P(Softmax, SigmaTerms, ::testing::ValuesIn(term_cases()),
                          [](const auto& c) { return std::string(c.param.name); });
 
 TEST(SigmaTermTable, HasEveryTerm) { testing::expect_every_term(term_cases()); }
+TEST(SigmaTermTable, IsOnThePage) {
+  testing::expect_rows_on_page(term_cases(), "harness/core/judge/SIGMA.md");
+}
 
 }  // namespace
 }  // namespace attest::core

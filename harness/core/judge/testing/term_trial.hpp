@@ -5,7 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <iterator>
+#include <string>
 #include <vector>
 
 #include "core/judge/check.hpp"
@@ -27,7 +31,7 @@ void edit(const Inputs& inputs, int32_t role, const Edit& change) {
 /// bug of two gates fails, but not with eight times the term. `emulate(size)` leaves that kernel's
 /// outputs in the tensors, with a bug of that size. `fill`: what the inputs are to the golden. If
 /// the case has `bug_at_most` above 0, the bug of two gates is no larger than that.
-/// Prints a row of the table in core/judge/README.md.
+/// Prints a row of the operation's table of terms.
 template <class TermCase, class Inputs>
 void put_on_trial(const TermCase& term, const Inputs& inputs, const char* bug_words,
                   const std::function<void(double size)>& emulate, const Fill& fill = {}) {
@@ -70,6 +74,21 @@ void expect_every_term(const std::vector<TermCase>& cases) {
     EXPECT_TRUE(std::any_of(cases.begin(), cases.end(),
                             [&](const TermCase& c) { return c.term == Term(term); }))
         << "no case for term " << term;
+}
+
+/// Expects that a page, named from the source folder on, has a row of six columns for each case.
+template <class TermCase>
+void expect_rows_on_page(const std::vector<TermCase>& cases, const char* page) {
+  std::ifstream file(std::filesystem::path(ATTEST_SOURCE_DIR) / page);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  for (const TermCase& c : cases) {
+    const std::string start = std::string("\n| ") + c.name + " | " + c.honest + " | ";
+    const size_t at = text.find(start);
+    EXPECT_NE(at, std::string::npos) << page << " has no row" << start;
+    if (at == std::string::npos) continue;
+    const std::string row = text.substr(at + 1, text.find('\n', at + 1) - at - 1);
+    EXPECT_EQ(std::count(row.begin(), row.end(), '|'), 7) << page << ": " << row;
+  }
 }
 
 }  // namespace attest::core::testing
