@@ -50,8 +50,8 @@ int run_vectors(RunArguments& arguments) {
                     arguments.judging, {.after = print_counts});
 }
 
-// Most seconds of four runs where the command line says none: slow kernels too are through the
-// default suite in a minute, and a quick selection is not held up by one case.
+// Most seconds of four runs where the command line says none: on two cores slow kernels too are
+// through the default suite in about a minute, and a quick selection is not held up by one case.
 double default_case_limit_s(bool is_default_suite, bool quick) {
   if (is_default_suite) return 1;
   return quick ? 8 : core::Limits{}.case_limit_s;

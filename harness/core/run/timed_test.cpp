@@ -113,8 +113,8 @@ TEST(TimedRuns, EmptyCachesWithTheFlushFileOfTheHarness) {
   EXPECT_EQ(workers, 1);
 }
 
-// To empty large caches takes longer than a small budget. Slow runs are
-// not warmed up, and their last sample is audited.
+// To empty large caches takes longer than a small budget. Slow runs are not warmed up, and their
+// last sample is audited.
 TEST(TimedRuns, InASmallBudgetAreFewAndNeverCold) {
   Plugin plugin(
       ATTEST_BINARY_DIR "/tests/plugins/cheats.so",

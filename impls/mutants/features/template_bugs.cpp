@@ -1,5 +1,5 @@
 // The kernel that `attest new` writes, slow as it is, wrong in one feature or one dtype each: what
-// the default suite has to show within a minute or two. A bug is planted in a copy of the problem
+// the default suite has to show within about a minute. A bug is planted in a copy of the problem
 // that the kernel then reads, or in the few lines that say so.
 #include <algorithm>
 #include <cstring>

@@ -237,8 +237,6 @@ TEST(Sigma, HonestKernelsStayWithinTheGates) {
     }
 }
 
-// Values that follow from the keys, as those of real tokens do: the rounding of a query moves all
-// scores together.
 // However many queries there are, rounded keys have few errors to share. A closed form has the same
 // key vectors in all sequences.
 TEST(Sigma, RowsOfAKeyHeadShareTheErrorsOfItsKeys) {
@@ -307,6 +305,8 @@ TEST(Sigma, EqualQueriesOfClosedFormsErrAlike) {
   EXPECT_GT(distinct(8), 16);
 }
 
+// Values that follow from the keys, as those of real tokens do: the rounding of a query moves all
+// scores together.
 TEST(Sigma, ValuesThatFollowFromKeys) {
   for (const DType dtype : {ATTEST_F32, ATTEST_F16}) {
     const Case c = dense(2039, dtype, 1, 0, 16);
