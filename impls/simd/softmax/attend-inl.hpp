@@ -279,14 +279,20 @@ void load_pair_terms(const Slice& s, const Block& b, int64_t j, int64_t count, f
   HWY_ALIGN float rows[kLanes * kPairKeys] = {};
   const int64_t wide = b.vectors * kLanes;
   const bool whole = pair_rows(s);
-  const bool direct =
-      sizeof(T) == 4 && whole && s.mask == nullptr && s.block_mask == nullptr && count == kPairKeys;
+  const bool direct = whole && s.mask == nullptr && s.block_mask == nullptr && count == kPairKeys;
   for (int64_t first = 0; first < wide; first += kLanes) {
     if (direct && first + kLanes <= b.count) {
-      const float* const bias =
-          static_cast<const float*>(s.bias) + (b.first + first) * s.bias_stride_q + j;
-      transpose_words(reinterpret_cast<const uint32_t*>(bias), s.bias_stride_q, kPairKeys,
-                      reinterpret_cast<uint32_t*>(terms + first), pitch);
+      const T* const bias = static_cast<const T*>(s.bias) + (b.first + first) * s.bias_stride_q + j;
+      if constexpr (sizeof(T) == 4) {
+        transpose_words(reinterpret_cast<const uint32_t*>(bias), s.bias_stride_q, kPairKeys,
+                        reinterpret_cast<uint32_t*>(terms + first), pitch);
+      } else {
+        for (int64_t l = 0; l < kLanes; ++l)
+          for (int64_t n = 0; n < kPairKeys; n += kLanes)
+            hn::Store(load_lanes(bias + l * s.bias_stride_q + n), Floats(),
+                      rows + l * kPairKeys + n);
+        transpose_in(rows, kPairKeys, kPairKeys, 1.0f, terms + first, pitch);
+      }
       continue;
     }
     const int64_t lanes = std::min<int64_t>(kLanes, b.count - first);
