@@ -30,7 +30,7 @@ bool has_classes(const HeadRows& rows) {
   if (rows.geometry().pair_terms() || rows.params().top_k > 0) return false;
   for (int64_t i = 0; i < rows.length_q(); ++i)
     if (rows.keys(i).size() != rows.length_kv()) return false;
-  return rows.length_q() > 0 && rows.length_kv() > 0;
+  return true;
 }
 
 GroupedOrder query_classes(const HeadRows& rows) {

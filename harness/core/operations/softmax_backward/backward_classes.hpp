@@ -12,7 +12,8 @@
 namespace attest::core::backward {
 
 /// Whether every query sees every key of its sequence, nothing is added to the scores, and all keys
-/// count: then the position of a row does not matter.
+/// count: then the position of a row does not matter. A sequence without queries or keys has
+/// classes, too.
 bool has_classes(const HeadRows& rows);
 
 /// The classes of the loaded queries and keys, in the order of HeadRows::query_order() and

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <vector>
 
+#include "core/operations/softmax/problem/geometry.hpp"
 #include "core/operations/softmax_backward/testing/backward_cases.hpp"
 
 namespace attest::core::backward {
@@ -51,6 +52,15 @@ double largest(const std::vector<double>& numbers) {
   return std::fabs(std::ranges::max(numbers, {}, [](double x) { return std::fabs(x); }));
 }
 
+/// Whether a sequence has no queries, or no keys.
+bool has_empty_sequence(const BackwardCase& c) {
+  const Geometry geometry(c.problem, c.tensors);
+  for (int64_t b = 0; b < c.p().batch; ++b)
+    if (geometry.length_q(b) == 0 || geometry.length_kv(b) == 0) return true;
+  return false;
+}
+
+// Lengths of three padded sequences, or of two packed ones, have an empty one.
 TEST(BackwardClasses, HaveTheValuesAndSigmasOfAllPairs) {
   const Shape shapes[] = {{.seq_len_q = 300, .seq_len_kv = 251, .head_dim = 16, .head_dim_v = 8},
                           {.batch = 2,
@@ -63,13 +73,25 @@ TEST(BackwardClasses, HaveTheValuesAndSigmasOfAllPairs) {
                            .softcap = 3,
                            .sinks = true,
                            .seq_lens_q = true,
-                           .seq_lens_kv = true}};
+                           .seq_lens_kv = true},
+                          {.batch = 3,
+                           .seq_len_q = 100,
+                           .seq_len_kv = 140,
+                           .sinks = true,
+                           .seq_lens_q = true,
+                           .seq_lens_kv = true},
+                          {.batch = 3,
+                           .seq_len_q = 120,
+                           .seq_len_kv = 150,
+                           .cu_seqlens_q = true,
+                           .cu_seqlens_kv = true}};
   const BackwardArithmetic declared[] = {
       {},
       {.score = ATTEST_F16, .product = ATTEST_BF16, .accumulator = ATTEST_F16, .exp_error = 1e-3f},
       {.qk = ATTEST_BF16, .operand = ATTEST_BF16, .delta = ATTEST_BF16}};
   for (const Shape& shape : shapes) {
     const BackwardCase c(shape, ATTEST_F32, {"repeated", 3});
+    EXPECT_EQ(has_empty_sequence(c), shape.batch > 2);
     const auto by_classes = golden(c.problem, c.tensors, false, Judged::kClasses),
                by_pairs = golden(c.problem, c.tensors, false, Judged::kAllPairs);
     EXPECT_EQ(by_classes->method(), "closed form, all rows");
