@@ -56,7 +56,7 @@ constexpr FillWords kWords[] = {
     {"repeated",
      "few distinct keys with their values, and few distinct queries with dO of either sign, in "
      "gradients of softmax attention",
-     "some queries or keys that a tile loses, in any row and at any size"},
+     "some queries or keys that a tile loses, in any row of up to 47 heads of 128 channels"},
     {"late", "the last keys have large scores, in gradients of softmax attention",
      "a tail of keys that is lost, weights that are large"},
     {"hidden",

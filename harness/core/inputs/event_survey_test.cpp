@@ -276,7 +276,8 @@ TEST(EventSurvey, TopKMissesNothing) {
                                                            "top_k/far_below", "top_k/ties_64"}));
 }
 
-// Each fill of gradients alone causes some of their events, but for "random".
+// Each fill of gradients alone causes some of their events, but for "random" and "repeated", whose
+// rows are all judged where those of other fills are sampled.
 TEST(EventSurvey, GradientsNeedEachFill) {
   const std::string line = "softmax_backward seq_len_q=61 head_dim=16";
   const EventSurvey plain = survey(parse_problem(line)),

@@ -48,9 +48,10 @@ Problem forward_problem(const Problem& problem);
 /// - "repeated": the keys and queries of "codebook". Equal keys also have equal rows of V. Equal
 ///   queries have equal rows of dO, which change their sign from one of them to the next, so that
 ///   sums over queries nearly cancel, and a few that are lost show. The gradients have a closed
-///   form, so that all rows of dQ, dK and dV are judged at any size. Problems may have it if every
-///   query sees every key and nothing is added to the scores, without top_k and not in 8 bits. A
-///   run uses it where the golden has a sample of the rows of other inputs, or the user names it.
+///   form, so that all rows of dQ, dK and dV are judged, of any number of tokens and up to 47 query
+///   heads of 128 channels over all sequences. Problems may have it if every query sees every key
+///   and nothing is added to the scores, without top_k and not in 8 bits. A run uses it where the
+///   golden has a sample of the rows of other inputs, or the user names it.
 ///
 /// O and LSE are computed in float64, by definition or by the closed form, and rounded to their
 /// dtypes.
@@ -73,9 +74,10 @@ enum class Judged {
 };
 /// The golden in float64: every row of dQ, dK and dV, or, where that takes too long, a sample of
 /// the rows of each head, and bounds of the others. If few rows of the inputs are distinct, it has
-/// every row however many there are (backward_classes.hpp). Its memory grows with the tokens of one
-/// key head and of the query heads that read it. `ties_hold`: logits that are equal are equal in
-/// every kernel, so that top_k takes the same of them.
+/// every row of any number of tokens, up to 1e8 pairs of distinct rows times channels
+/// (backward_classes.hpp). Its memory grows with the tokens of one key head and of the query heads
+/// that read it. `ties_hold`: logits that are equal are equal in every kernel, so that top_k takes
+/// the same of them.
 std::unique_ptr<Golden> golden(const Problem& problem, const Tensors& tensors,
                                bool ties_hold = false, Judged judged = Judged::kAffordable);
 /// Whether the golden has every row, whatever the inputs.

@@ -123,6 +123,17 @@ std::vector<std::vector<long double>> rows_of(const BackwardCase& c, int32_t rol
   return rows;
 }
 
+// 128 classes of queries and 64 of keys, each pair of which has 256 channels.
+TEST(BackwardClasses, EndBeyond47HeadsOf128Channels) {
+  const auto method = [](int64_t heads) {
+    const BackwardCase c({.num_heads = heads, .seq_len_q = 1021, .head_dim = 128}, ATTEST_F32,
+                         {"repeated", 1});
+    return golden(c.problem, c.tensors)->method();
+  };
+  EXPECT_EQ(method(47), "closed form, all rows");
+  EXPECT_TRUE(method(48).starts_with("float64, ")) << method(48);
+}
+
 // By the definition, one pair after the other, in code of its own.
 TEST(BackwardClasses, AgreeWithTheDefinitionAt120001Keys) {
   const int64_t keys = 120'001, queries = 50'003;
