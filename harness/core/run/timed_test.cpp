@@ -22,19 +22,23 @@ using ::testing::HasSubstr;
 constexpr const char* kShort =
     "softmax num_heads=2 seq_len_q=61 head_dim=16";                   // some 0.2 ms a run_cheat
 constexpr const char* kLonger = "softmax seq_len_q=515 head_dim=32";  // some 10 ms
+constexpr const char* kSlow = "softmax seq_len_q=1027 head_dim=64";   // some 80 ms
+constexpr double kBudget_s = 0.3;  // enough for a golden of changed inputs on a busy machine
+constexpr double kSmallBudget_s = 0.02;
 
-Record run_cheat(const std::string& name, const std::string& spec) {
+Record run_cheat(const std::string& name, const std::string& spec, double budget_s = kBudget_s) {
   Plugin plugin(
       ATTEST_BINARY_DIR "/tests/plugins/cheats.so",
       {.executable = find_worker(), .cpus = "", .limits = {.threads = 1, .timeout_s = 60}});
   RunOptions options;
-  options.limits.budget_s = 0.3;  // enough for a golden of changed inputs on a busy machine
+  options.limits.budget_s = budget_s;
   options.relations = RelationChoice::kNone;  // these are seen by comparing runs too
   return testing::run_named(plugin, name, spec, options);
 }
 
 struct Cheat {
   const char *name, *spec;
+  double budget_s = kBudget_s;
 };
 void PrintTo(const Cheat& cheat, std::ostream* out) { *out << cheat.name << " on " << cheat.spec; }
 
@@ -45,7 +49,7 @@ class Cheats : public ::testing::TestWithParam<Cheat> {};
 TEST_P(Cheats, AreCaught) {
   Record record;
   for (int tries = 0; tries < 4 && record.outcome.verdict() != Verdict::kFail; ++tries) {
-    record = run_cheat(GetParam().name, GetParam().spec);
+    record = run_cheat(GetParam().name, GetParam().spec, GetParam().budget_s);
     ASSERT_GE(record.fills.size(), 2u) << record.outcome.reason;
     for (const FillRecord& fill : record.fills)
       ASSERT_EQ(fill.judgement.outcome.verdict(), Verdict::kPass)
@@ -71,6 +75,13 @@ INSTANTIATE_TEST_SUITE_P(Longer, Cheats,
                                            Cheat{"cheat_stale", kLonger},
                                            Cheat{"cheat_alternate", kLonger},
                                            Cheat{"cheat_slow", kShort}),
+                         [](const auto& each) { return std::string(each.param.name).substr(6); });
+// These are timed twice, with the same inputs.
+INSTANTIATE_TEST_SUITE_P(Slow, Cheats,
+                         ::testing::Values(Cheat{"cheat_pointer", kSlow, kSmallBudget_s},
+                                           Cheat{"cheat_shape", kSlow, kSmallBudget_s},
+                                           Cheat{"cheat_stale", kSlow, kSmallBudget_s},
+                                           Cheat{"cheat_alternate", kSlow, kSmallBudget_s}),
                          [](const auto& each) { return std::string(each.param.name).substr(6); });
 
 // The inode of this process's flush file; 0: it has none.
@@ -120,14 +131,13 @@ TEST(TimedRuns, InASmallBudgetAreFewAndNeverCold) {
       ATTEST_BINARY_DIR "/tests/plugins/cheats.so",
       {.executable = find_worker(), .cpus = "", .limits = {.threads = 1, .timeout_s = 60}});
   RunOptions options;
-  options.limits.budget_s = 0.02;
+  options.limits.budget_s = kSmallBudget_s;
   options.relations = RelationChoice::kNone;
   const Record brief = testing::run_named(plugin, "cheat_none", kShort, options);
   ASSERT_TRUE(brief.time) << brief.outcome.reason;
   EXPECT_THAT(brief.time->cold_samples_ns, ::testing::IsEmpty());
   EXPECT_GT(brief.time->warmup_ns, 0);
-  const Record slow =
-      testing::run_named(plugin, "cheat_none", "softmax seq_len_q=2051 head_dim=64", options);
+  const Record slow = testing::run_named(plugin, "cheat_none", kSlow, options);
   ASSERT_TRUE(slow.time) << slow.outcome.reason;
   EXPECT_GT(slow.time->min_ns, 25e6) << "such a run is not slow";
   EXPECT_EQ(slow.time->samples_ns.size(), 2u);
