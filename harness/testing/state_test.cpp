@@ -347,6 +347,15 @@ TEST_F(State, EachIsFoundByTheDefaults) {
     }
 }
 
+// Ten runs of 12 ms have time where timed runs have a budget that is not small.
+TEST_F(State, SmallBudgetsShortenRepetition) {
+  options_.all_checks = false;
+  options_.relations = RelationChoice::kAuto;
+  EXPECT_EQ(broken(run("state_slow_from_run_10", kTiny)), "repetition");
+  options_.limits.budget_s = 0.02;
+  EXPECT_EQ(broken(run("state_slow_from_run_10", kTiny)), "");
+}
+
 TEST_F(State, RightOnesPass) {
   for (const char* spec : {kPlain, kCausal, kMask, kGqa, kHalf, kLengths, kPacked, kPages, kOrder,
                            kChunk, kPatches, kGrid}) {
@@ -451,13 +460,20 @@ TEST_F(State, PlansAreReusedOnceForAllCases) {
 }
 
 TEST(RepeatedRuns, AreAsManyAsTimeAllows) {
-  EXPECT_EQ(repeated_runs(0.6e6, false), 64);
-  EXPECT_EQ(repeated_runs(0.7e6, false), 10);
-  EXPECT_EQ(repeated_runs(9e6, false), 10);
-  EXPECT_EQ(repeated_runs(11e6, false), 3);
-  EXPECT_EQ(repeated_runs(0.9e9, false), 3);
-  EXPECT_EQ(repeated_runs(1.1e9, false), 0);
-  EXPECT_EQ(repeated_runs(1.1e9, true), 3);
+  constexpr double kSmall_ns = 20e6, kLarge_ns = 0.25e9;  // budgets
+  EXPECT_EQ(repeated_runs(1e6, kLarge_ns, false), 64);
+  EXPECT_EQ(repeated_runs(1.2e6, kLarge_ns, false), 10);
+  EXPECT_EQ(repeated_runs(15e6, kLarge_ns, false), 10);
+  EXPECT_EQ(repeated_runs(21e6, kLarge_ns, false), 3);
+  EXPECT_EQ(repeated_runs(0.6e6, kSmall_ns, false), 64);
+  EXPECT_EQ(repeated_runs(0.7e6, kSmall_ns, false), 10);
+  EXPECT_EQ(repeated_runs(9e6, kSmall_ns, false), 10);
+  EXPECT_EQ(repeated_runs(11e6, kSmall_ns, false), 3);
+  for (const double budget_ns : {kSmall_ns, kLarge_ns}) {
+    EXPECT_EQ(repeated_runs(0.9e9, budget_ns, false), 3);
+    EXPECT_EQ(repeated_runs(1.1e9, budget_ns, false), 0);
+    EXPECT_EQ(repeated_runs(1.1e9, budget_ns, true), 3);
+  }
 }
 
 }  // namespace

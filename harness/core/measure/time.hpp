@@ -37,12 +37,14 @@ struct Timing {
   HostUsage usage;  // of the warm samples
 };
 
+/// As that of the default suite, which is to be through soon.
+constexpr bool is_small_budget(double budget_ns) { return budget_ns < 50e6; }
+
 /// Whether timed runs with this budget take cold samples on the host. To empty large caches twice
 /// takes longer than a small budget.
-constexpr bool takes_cold_samples(double budget_ns) { return budget_ns >= 50e6; }
+constexpr bool takes_cold_samples(double budget_ns) { return !is_small_budget(budget_ns); }
 
-/// A run that takes longer is slow (TimingRequest::slow_ns): it takes the whole budget, and 25 ms
-/// at least, or a second.
+/// Runs longer than the budget are slow; the limit is at least 25 ms and at most 1 s.
 constexpr double slow_run_ns(double budget_ns) { return std::clamp(budget_ns, 25e6, 1e9); }
 
 /// Takes at least two warm samples, and stops when the median is precise enough or the budget is

@@ -3,12 +3,14 @@
 // workspaces, addresses, caches, what plans share.
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -21,6 +23,7 @@ enum class Bug {
   kRun2,
   kRun3,
   kFromRun10,
+  kSlowFromRun10,
   kRun7,
   kRun13,
   kEvery14,
@@ -99,6 +102,8 @@ constexpr Description describe(Bug bug) {
     case Bug::kRun13: return {"state_run_13", "wrong in the thirteenth run of a plan"};
     case Bug::kEvery14: return {"state_every_14", "wrong in every fourteenth run of a plan"};
     case Bug::kFromRun10: return {"state_from_run_10", "wrong from the tenth run of a plan on"};
+    case Bug::kSlowFromRun10:
+      return {"state_slow_from_run_10", "takes 12 ms a run, and is wrong from the tenth on"};
     case Bug::kFromRun50: return {"state_from_run_50", "wrong from the fiftieth run of a plan on"};
     case Bug::kFromRun60: return {"state_from_run_60", "wrong from the sixtieth run of a plan on"};
     case Bug::kFractions:
@@ -576,6 +581,7 @@ class State {
       mutants::attend(TopK<T>(problem, used));
     else
       mutants::attend(a);
+    if (kBug == Bug::kSlowFromRun10) std::this_thread::sleep_for(std::chrono::milliseconds(12));
     if (wrong(static_cast<float*>(workspace)))
       a.o(0, 0, 0, 0) = static_cast<float>(a.o(0, 0, 0, 0)) + 1.0f;
     if (rounds_up_) a.o(0, 0, 0, 0) = std::nextafter(static_cast<float>(a.o(0, 0, 0, 0)), INFINITY);
@@ -608,7 +614,8 @@ class State {
       case Bug::kRun7: return runs_ == 7;
       case Bug::kRun13: return runs_ == 13;
       case Bug::kEvery14: return runs_ % 14 == 0;
-      case Bug::kFromRun10: return runs_ >= 10;
+      case Bug::kFromRun10:
+      case Bug::kSlowFromRun10: return runs_ >= 10;
       case Bug::kFromRun50: return runs_ >= 50;
       case Bug::kFromRun60: return runs_ >= 60;
       case Bug::kFractions: return found > 1e-6f && found < 1;

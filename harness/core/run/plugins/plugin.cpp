@@ -457,23 +457,23 @@ int flush_file() {
   return file.get();
 }
 
-// `flushes`: the file's descriptor; below 0: caches are not emptied.
-std::vector<int> descriptors_of(const AuditedTensors& tensors, int flushes) {
+// `flush_descriptor`: that of the flush file; below 0: caches are not emptied.
+std::vector<int> descriptors_of(const AuditedTensors& tensors, int flush_descriptor) {
   std::vector<int> descriptors = {tensors.inputs.descriptor(), tensors.outputs.descriptor(),
                                   tensors.differing.descriptor()};
   if (tensors.second_inputs)
     descriptors.insert(descriptors.end(),
                        {tensors.second_inputs->descriptor(), tensors.second_outputs->descriptor()});
-  if (flushes >= 0) descriptors.push_back(flushes);
+  if (flush_descriptor >= 0) descriptors.push_back(flush_descriptor);
   return descriptors;
 }
 
 // Puts the slots into a TimeRequest or PacedRequest.
 template <class Wanted>
-Wanted with_slots(Wanted wanted, const AuditedTensors& tensors, int flushes) {
+Wanted with_slots(Wanted wanted, const AuditedTensors& tensors, int flush_descriptor) {
   wanted.slots = slots_of(tensors.inputs, tensors.outputs);
   wanted.differing = slots_of(tensors.differing);
-  wanted.has_flush_file = flushes >= 0;
+  wanted.has_flush_file = flush_descriptor >= 0;
   if (tensors.second_inputs)
     wanted.second = slots_of(*tensors.second_inputs, *tensors.second_outputs);
   return wanted;
@@ -494,10 +494,10 @@ TimeResult Plugin::time(const Implementation& implementation, const Problem& pro
                         const AuditedTensors& tensors, const TimingTask& task) {
   TimeRequest wanted{
       .expected_ns = task.expected_ns, .budget_ns = task.budget_ns, .seed = task.seed};
-  const int flushes = takes_cold_samples(task.budget_ns) ? flush_file() : -1;
+  const int flush_descriptor = takes_cold_samples(task.budget_ns) ? flush_file() : -1;
   return call<TimeReply>(implementation, {&problem}, waiting_for_many(tensors, task.budget_ns),
-                         with_slots(std::move(wanted), tensors, flushes),
-                         descriptors_of(tensors, flushes));
+                         with_slots(std::move(wanted), tensors, flush_descriptor),
+                         descriptors_of(tensors, flush_descriptor));
 }
 
 PacedResult Plugin::pace(const Implementation& implementation, const Problem& problem,

@@ -9,6 +9,7 @@
 #include "core/judge/check.hpp"
 #include "core/judge/guess.hpp"
 #include "core/judge/locate.hpp"
+#include "core/measure/time.hpp"
 #include "core/run/memory_room.hpp"
 #include "core/run/outputs.hpp"
 #include "core/run/relations/relations.hpp"
@@ -18,8 +19,9 @@ namespace attest::core {
 namespace {
 
 constexpr std::string_view kRandom = "random";
-// Limits for problems that are not quick: the seconds of all changes, and of one change.
-constexpr double kMost_s = 0.15, kMostOfOne_s = 2;
+// Limits for problems that are not quick: the seconds of all changes, of all where timed runs have
+// a small budget, and of one change.
+constexpr double kMost_s = 0.4, kMostOfSmall_s = 0.15, kMostOfOne_s = 2;
 
 bool is_input(const Problem& problem, const Role& role) {
   return role.access == ATTEST_READ && problem.has(role.index);
@@ -32,8 +34,12 @@ uint64_t hash_of(const PreparedInputs& inputs, int32_t role) {
 }  // namespace
 
 ChangedTensors::ChangedTensors(const Problem& problem, const PreparedInputs& first, uint64_t seed,
-                               GoldenStore& goldens)
-    : problem_(problem), first_(first), seed_(seed), goldens_(goldens) {}
+                               double budget_ns, GoldenStore& goldens)
+    : problem_(problem),
+      first_(first),
+      seed_(seed),
+      most_s_(is_small_budget(budget_ns) ? kMostOfSmall_s : kMost_s),
+      goldens_(goldens) {}
 ChangedTensors::~ChangedTensors() = default;
 
 bool ChangedTensors::differs(int32_t role, const PreparedInputs& contents) const {
@@ -110,7 +116,7 @@ Outcome ChangedTensors::fits(const Trial& trial, bool all, size_t& count) {
   if (count == 0) return {};
   if (!all) {
     const double change_s = golden_seconds(*some(1)[0]) + 2e-9 * trial.quickest_run_ns();
-    count = std::min(count, size_t(std::max(1.0, kMost_s / std::max(change_s, 1e-9))));
+    count = std::min(count, size_t(std::max(1.0, most_s_ / std::max(change_s, 1e-9))));
   }
   while (count > 1 && !room_for(4 + 2 * double(count)).passes()) --count;
   return {};

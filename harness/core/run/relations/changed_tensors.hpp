@@ -19,14 +19,15 @@ namespace attest::core {
 class ChangedTensors {
  public:
   /// `first` has the inputs of the first fill. `seed` decides the other contents, and which tensors
-  /// of a large problem change. All arguments must outlive this object, except `goldens`, which
-  /// must outlive the last call of run().
+  /// of a large problem change. `budget_ns` is that of timed runs. All arguments must outlive this
+  /// object, except `goldens`, which must outlive the last call of run().
   ChangedTensors(const Problem& problem, const PreparedInputs& first, uint64_t seed,
-                 GoldenStore& goldens);
+                 double budget_ns, GoldenStore& goldens);
   ~ChangedTensors();
 
   /// Changes one tensor after another: every tensor if `all` is true, otherwise as many as fit into
-  /// 0.4 s, but at least one. Skips the relation if one change takes more than 2 s.
+  /// 0.4 s, or 0.15 s if the budget is small, but at least one. Skips the relation if one change
+  /// takes more than 2 s.
   RelationRecord run(const Trial& trial, bool all);
 
   /// Return the seconds that making inputs, and goldens and comparisons, have taken so far.
@@ -56,6 +57,7 @@ class ChangedTensors {
   const Problem& problem_;
   const PreparedInputs& first_;
   uint64_t seed_;
+  double most_s_;  // of all changes, if they are not `all`
   GoldenStore& goldens_;
   const PreparedInputs* base_ = nullptr;  // the unchanged inputs; null until prepare() has run
   // Has the unchanged inputs if the first fill is neither random nor tokens. Inputs of other fills

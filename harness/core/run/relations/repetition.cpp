@@ -16,12 +16,12 @@
 namespace attest::core {
 namespace {
 
-// Runs of one plan, and how long all of them may take.
+// Runs of one plan, and how long all of them may take, also where timed runs have a small budget.
 struct Runs {
   int count;
-  double most_ns;
+  double most_ns, most_of_small_ns;
 };
-constexpr Runs kRuns[] = {{64, 0.04e9}, {10, 0.1e9}, {3, 3e9}};
+constexpr Runs kRuns[] = {{64, 0.07e9, 0.04e9}, {10, 0.2e9, 0.1e9}, {3, 3e9, 3e9}};
 constexpr int kJudgedRuns[] = {1, 2, 3, 7, 10, 14, 50, 64};
 constexpr int kFirstAtSecondPlace = 3;
 // If the outputs of one run have at most so many bytes, these first runs are judged too.
@@ -49,9 +49,10 @@ Outcome in_a_run(const Outcome& failure) {
 
 }  // namespace
 
-int repeated_runs(double run_ns, bool slow_too) {
+int repeated_runs(double run_ns, double budget_ns, bool slow_too) {
+  const bool small = is_small_budget(budget_ns);
   for (const Runs& runs : kRuns)
-    if (run_ns * runs.count <= runs.most_ns) return runs.count;
+    if (run_ns * runs.count <= (small ? runs.most_of_small_ns : runs.most_ns)) return runs.count;
   return slow_too && run_ns <= kLongestRun_ns ? kRuns[2].count : 0;
 }
 

@@ -21,8 +21,9 @@
 namespace attest::core {
 
 /// How often a plan runs if one run takes `run_ns`: 64, 10 or 3 times; 0: three runs take too long.
-/// `slow_too`: a longer run is accepted for three runs.
-int repeated_runs(double run_ns, bool slow_too);
+/// Fewer times if `budget_ns`, that of timed runs, is small. `slow_too`: a longer run is accepted
+/// for three runs.
+int repeated_runs(double run_ns, double budget_ns, bool slow_too);
 
 class Repetition {
  public:
