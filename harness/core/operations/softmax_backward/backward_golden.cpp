@@ -34,10 +34,17 @@ int64_t affordable(const Params& p, int64_t rows, int64_t others) {
   return std::min(rows, std::max(kLeastRows, int64_t(kMostWork / row / double(others))));
 }
 
+int64_t affordable_queries(const Params& p) { return affordable(p, p.seq_len_q, p.seq_len_kv); }
+int64_t affordable_keys(const Params& p) { return affordable(p, p.seq_len_kv, p.seq_len_q); }
+
 /// The positions of a head that are judged.
-std::vector<int64_t> judged(int64_t length, int64_t count, uint64_t seed, int64_t head) {
+std::vector<int64_t> sampled(int64_t length, int64_t count, uint64_t seed, int64_t head) {
   if (length == 0) return {};
   return sample_places(length, std::min(length, count), 0, random_bits(seed, uint64_t(head)));
+}
+std::vector<int64_t> sampled_keys(const Params& p, int64_t b, int64_t kv_head, int64_t length,
+                                  int64_t count) {
+  return sampled(length, count, kKeySeed, b * p.num_kv_heads + kv_head);
 }
 
 /// The rows 0 .. count - 1 that are not in the list, which is ascending.
@@ -71,8 +78,8 @@ class BackwardGolden final : public Golden {
         tensors_(inputs_.tensors()),
         ties_hold_(ties_hold) {
     const bool all = judged == Judged::kAllPairs;
-    queries_ = all ? p_.seq_len_q : affordable(p_, p_.seq_len_q, p_.seq_len_kv);
-    keys_ = all ? p_.seq_len_kv : affordable(p_, p_.seq_len_kv, p_.seq_len_q);
+    queries_ = all ? p_.seq_len_q : affordable_queries(p_);
+    keys_ = all ? p_.seq_len_kv : affordable_keys(p_);
     count_distinct(judged == Judged::kClasses || !judges_all());
   }
 
@@ -90,14 +97,13 @@ class BackwardGolden final : public Golden {
           expect_classes(rows, errors, kv_head, sink);
           continue;
         }
-        const std::vector<int64_t> keys =
-            judged(rows.length_kv(), keys_, kKeySeed, b * p_.num_kv_heads + kv_head);
+        const std::vector<int64_t> keys = sampled_keys(p_, b, kv_head, rows.length_kv(), keys_);
         expect_keys(rows, errors, kv_head, keys, sink);
         Bounds bounds;
         if (queries_ < rows.length_q() || keys_ < rows.length_kv()) bounds = bounds_of(rows);
         for (int64_t h = 0; h < rows.group(); ++h) {
           const std::vector<int64_t> queries =
-              judged(rows.length_q(), queries_, kQuerySeed, b * p_.num_heads + rows.query_head(h));
+              sampled(rows.length_q(), queries_, kQuerySeed, b * p_.num_heads + rows.query_head(h));
           expect_queries(rows, errors, h, queries, sink);
           if (queries_ < rows.length_q())
             sweep_queries(rows, bounds, h, all_but(queries, rows.length_q()), sink);
@@ -370,15 +376,15 @@ class BackwardGolden final : public Golden {
   void expect_bias(const PairErrors& errors, int64_t b, int64_t h, const Sink& sink) const {
     const TensorSpec& spec = problem_.tensor[ATTEST_DBIAS];
     const int64_t head = b * spec.dim[1] + h, count = spec.dim[2], first = head * count;
-    const std::vector<int64_t> judged =
+    const std::vector<int64_t> listed =
         sample_places(count, std::min(queries_, count), 0, random_bits(kBiasSeed, uint64_t(head)));
     const BiasSlice slice(problem_, tensors_, errors, ties_hold_, b, h);
     const auto width = size_t(spec.dim[3]);
     std::vector<double> value(size_t(kTaskRows) * width), sigma(value);
-    for (size_t begin = 0; begin < judged.size(); begin += size_t(kTaskRows)) {
-      const size_t end = std::min(begin + size_t(kTaskRows), judged.size());
+    for (size_t begin = 0; begin < listed.size(); begin += size_t(kTaskRows)) {
+      const size_t end = std::min(begin + size_t(kTaskRows), listed.size());
       std::vector<int64_t> numbers;
-      for (size_t n = begin; n < end; ++n) numbers.push_back(first + judged[n]);
+      for (size_t n = begin; n < end; ++n) numbers.push_back(first + listed[n]);
 #pragma omp parallel
       {
         GradientSum sum(1);
@@ -386,7 +392,7 @@ class BackwardGolden final : public Golden {
         for (size_t n = begin; n < end; ++n)
           for (size_t j = 0; j < width; ++j) {
             const size_t at = (n - begin) * width + j;
-            slice.element(errors, judged[n], int64_t(j), sum, &value[at], &sigma[at]);
+            slice.element(errors, listed[n], int64_t(j), sum, &value[at], &sigma[at]);
           }
       }
       sink({.role = ATTEST_DBIAS,
@@ -396,7 +402,7 @@ class BackwardGolden final : public Golden {
             .value = value.data(),
             .sigma = sigma.data()});
     }
-    const std::vector<int64_t> others = all_but(judged, count);
+    const std::vector<int64_t> others = all_but(listed, count);
     if (!others.empty())
       sweep(
           ATTEST_DBIAS, [&](int64_t i) { return first + i; }, others, spec.dim[3],
@@ -526,14 +532,12 @@ class BackwardGolden final : public Golden {
 std::vector<int64_t> judged_keys(const Problem& problem, int64_t b, int64_t kv_head,
                                  int64_t length) {
   const auto& p = problem.as<Params>();
-  return judged(length, affordable(p, p.seq_len_kv, p.seq_len_q), kKeySeed,
-                b * p.num_kv_heads + kv_head);
+  return sampled_keys(p, b, kv_head, length, affordable_keys(p));
 }
 
 bool affords_all_rows(const Problem& problem) {
   const auto& p = problem.as<Params>();
-  return affordable(p, p.seq_len_q, p.seq_len_kv) == p.seq_len_q &&
-         affordable(p, p.seq_len_kv, p.seq_len_q) == p.seq_len_kv;
+  return affordable_queries(p) == p.seq_len_q && affordable_keys(p) == p.seq_len_kv;
 }
 
 std::unique_ptr<Golden> golden(const Problem& problem, const Tensors& tensors, bool ties_hold,

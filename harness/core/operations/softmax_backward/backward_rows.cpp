@@ -323,20 +323,14 @@ Addend PairErrors::of_bias(const Pair& pair, const QueryErrors& query) const {
   return of_gradient(without_slope, query);
 }
 
-GradientSum::GradientSum(int64_t width) : width_(size_t(width)), finite_row_(width_) {
-  for (auto* row : {&sum_,        &variance_,    &squares_,    &reach_,       &group_,
-                    &common_,     &lost_,        &one_way_,    &alike_,       &unsure_,
-                    &run_,        &run_alone_,   &step_group_, &step_own_,    &step_all_,
-                    &step_alone_, &step_groups_, &equal_size_, &equal_count_, &equal_pairs_})
-    row->resize(width_);
-}
+GradientSum::GradientSum(int64_t width) : width_(size_t(width)), finite_row_(width_) { clear(); }
 
 void GradientSum::clear() {
   for (auto* row : {&sum_,        &variance_,    &squares_,    &reach_,       &group_,
                     &common_,     &lost_,        &one_way_,    &alike_,       &unsure_,
                     &run_,        &run_alone_,   &step_group_, &step_own_,    &step_all_,
                     &step_alone_, &step_groups_, &equal_size_, &equal_count_, &equal_pairs_})
-    std::fill(row->begin(), row->end(), 0.0);
+    row->assign(width_, 0);
   addends_ = 0;
   has_lost_ = has_one_way_ = has_common_ = has_alike_ = has_unsure_ = has_steps_ = false;
 }
