@@ -159,7 +159,8 @@ class SoftmaxBackwardOperation final : public Operation {
   }
   std::unique_ptr<Golden> golden(const Problem& problem, const Fill& fill,
                                  const Tensors& tensors) const override {
-    return backward::golden(problem, tensors, top_k_ties_hold(problem, fill.name));
+    return backward::golden(problem, tensors, top_k_ties_hold(problem, fill.name),
+                            backward::Judged::kAffordable, fill.name == backward::kRepeatedName);
   }
   std::vector<NumericEvent> events(const Problem& problem) const override {
     return backward::events(problem);

@@ -77,9 +77,12 @@ enum class Judged {
 /// every row of any number of tokens, up to 1e8 pairs of distinct rows times channels
 /// (backward_classes.hpp). Its memory grows with the tokens of one key head and of the query heads
 /// that read it. `ties_hold`: logits that are equal are equal in every kernel, so that top_k takes
-/// the same of them.
+/// the same of them. `repeats`: the fill is kRepeatedName, of which all sequences have the same few
+/// rows.
 std::unique_ptr<Golden> golden(const Problem& problem, const Tensors& tensors,
-                               bool ties_hold = false, Judged judged = Judged::kAffordable);
+                               bool ties_hold = false, Judged judged = Judged::kAffordable,
+                               bool repeats = false);
+inline constexpr const char* kRepeatedName = "repeated";
 /// Whether the golden has every row, whatever the inputs.
 bool affords_all_rows(const Problem& problem);
 

@@ -114,6 +114,25 @@ TEST(BackwardClasses, HaveTheValuesAndSigmasOfAllPairs) {
   }
 }
 
+// All sequences of "repeated" have the same keys, values, queries and dO, so their roundings are
+// the same too.
+TEST(BackwardClasses, SequencesShareTheErrorsOfRepeatedRows) {
+  const auto independent = [](const char* fill, int32_t role) {
+    const BackwardCase c(
+        {.batch = 3, .seq_len_q = 40, .seq_len_kv = 50, .head_dim = 2, .head_dim_v = 5}, ATTEST_F32,
+        {fill, 1});
+    return softmax_backward_operation()
+        .golden(c.problem, c.fill, c.tensors)
+        ->independent_rows(BackwardArithmetic{.qk = ATTEST_BF16, .operand = ATTEST_BF16}, role);
+  };
+  const std::pair<const char*, int64_t> sequences[] = {{"random", 3}, {"repeated", 1}};
+  for (const auto& [fill, unlike] : sequences) {
+    EXPECT_EQ(independent(fill, ATTEST_DQ), unlike * 2);
+    EXPECT_EQ(independent(fill, ATTEST_DK), unlike * 2);
+    EXPECT_EQ(independent(fill, ATTEST_DV), unlike * 5);
+  }
+}
+
 /// Rows of one head in long double, from a dense tensor.
 std::vector<std::vector<long double>> rows_of(const BackwardCase& c, int32_t role) {
   const Tensor& x = c.tensors[size_t(role)];

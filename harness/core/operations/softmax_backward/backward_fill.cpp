@@ -29,7 +29,7 @@ using FillParams = attest_softmax_params;
 
 // Operations up to which O is computed by definition: some seconds.
 constexpr double kMostForward = 1e10;
-constexpr const char *kRepeatedName = "repeated", *kRepeatedBook = "codebook";
+constexpr const char* kRepeatedBook = "codebook";
 constexpr uint64_t kRepeatedSeed = 0x726570, kGradientSeed = 0x646f, kZeroSeed = 0x7a65726f,
                    kWildSeed = 0x77696c64;
 constexpr uint64_t kZeroRows = 16;            // one row of dO in so many is 0

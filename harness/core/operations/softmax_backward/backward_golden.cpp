@@ -70,13 +70,15 @@ struct Bounds {
 
 class BackwardGolden final : public Golden {
  public:
-  BackwardGolden(const Problem& problem, const Tensors& tensors, bool ties_hold, Judged judged)
+  BackwardGolden(const Problem& problem, const Tensors& tensors, bool ties_hold, Judged judged,
+                 bool repeats)
       : given_(problem),
         inputs_(problem, tensors),
         problem_(inputs_.problem()),
         p_(problem_.as<Params>()),
         tensors_(inputs_.tensors()),
-        ties_hold_(ties_hold) {
+        ties_hold_(ties_hold),
+        unlike_sequences_(repeats ? 1 : p_.batch) {
     const bool all = judged == Judged::kAllPairs;
     queries_ = all ? p_.seq_len_q : affordable_queries(p_);
     keys_ = all ? p_.seq_len_kv : affordable_keys(p_);
@@ -126,19 +128,22 @@ class BackwardGolden final : public Golden {
   // nearly the same weight: then an error of one channel is nearly the same for all of them.
   // Where Q, K or V are rounded to an operand, all queries share the errors of each key. Each
   // channel of each key head may err once for all queries; so no more rows err independently than
-  // all key heads of all sequences have channels.
+  // all key heads of all sequences have channels. Sequences that repeat the same rows repeat these
+  // errors too.
   int64_t independent_rows(const Arithmetic& arithmetic, int32_t role) const override {
     if (role == ATTEST_DQ) {
       const BackwardArithmetic of = declared(arithmetic);
       const bool is_exact = !is_coarse(of.qk) && !is_coarse(of.operand);
-      return is_exact ? distinct_queries_
-                      : std::min(distinct_queries_, p_.batch * p_.num_kv_heads * p_.head_dim);
+      return is_exact
+                 ? distinct_queries_
+                 : std::min(distinct_queries_, unlike_sequences_ * p_.num_kv_heads * p_.head_dim);
     }
     if (role == ATTEST_DREL_BIAS || role == ATTEST_DSINKS)
       return std::min(distinct_queries_, element_count(problem_.tensor[size_t(role)]));
     if (role == ATTEST_DBIAS)
       return std::min(distinct_queries_, row_count(problem_.tensor[ATTEST_DBIAS], 3));
-    const int64_t channels = p_.batch * p_.num_kv_heads * problem_.tensor[size_t(role)].dim[3];
+    const int64_t channels =
+        unlike_sequences_ * p_.num_kv_heads * problem_.tensor[size_t(role)].dim[3];
     return std::min({distinct_queries_, distinct_keys_, channels});
   }
   std::string method() const override {
@@ -522,6 +527,7 @@ class BackwardGolden final : public Golden {
   const Params p_;
   const Tensors tensors_;
   const bool ties_hold_;            // of RowEdge
+  const int64_t unlike_sequences_;  // 1 where all have the same rows
   int64_t queries_ = 0, keys_ = 0;  // judged rows of each head
   int64_t distinct_queries_ = 0, distinct_keys_ = 0;
   bool by_classes_ = false;  // all rows are judged, by their classes
@@ -541,8 +547,8 @@ bool affords_all_rows(const Problem& problem) {
 }
 
 std::unique_ptr<Golden> golden(const Problem& problem, const Tensors& tensors, bool ties_hold,
-                               Judged judged) {
-  return std::make_unique<BackwardGolden>(problem, tensors, ties_hold, judged);
+                               Judged judged, bool repeats) {
+  return std::make_unique<BackwardGolden>(problem, tensors, ties_hold, judged, repeats);
 }
 
 }  // namespace attest::core::backward
