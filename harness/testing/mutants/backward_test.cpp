@@ -208,7 +208,7 @@ TEST(BackwardBugs, AreSeenByOneFillAlone) {
   }
 }
 
-// The judged sample of 4,099 keys has none of the tile.
+// Their smallest problem, of 4,099 keys, whose judged sample has none of the tile.
 TEST(BackwardBugs, LostQueriesOfOneTileAreSeenByRepeatedAlone) {
   core::Plugin plugin = bugs();
   core::RunOptions options;
@@ -219,7 +219,7 @@ TEST(BackwardBugs, LostQueriesOfOneTileAreSeenByRepeatedAlone) {
   options.relations = core::RelationChoice::kNone;
   options.fills = {"codebook", "repeated"};
   const auto run = [&](const char* name) {
-    return run_named(plugin, name, "softmax_backward seq_len_q=4099 head_dim=32", options);
+    return run_named(plugin, name, kBackwardLargeBugs.at("backward_tile_loses_queries"), options);
   };
   const core::Record record = run("backward_tile_loses_queries");
   ASSERT_EQ(record.fills.size(), 2u);
