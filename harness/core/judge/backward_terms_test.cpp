@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <functional>
 #include <numeric>
 
@@ -460,7 +461,9 @@ INSTANTIATE_TEST_SUITE_P(Backward, BackwardTerms, ::testing::ValuesIn(term_cases
 
 TEST(BackwardTermTable, HasEveryTerm) { testing::expect_every_term(term_cases()); }
 TEST(BackwardTermTable, IsOnThePage) {
-  testing::expect_rows_on_page(term_cases(), "harness/core/operations/softmax_backward/README.md");
+  testing::expect_rows_on_page(term_cases(),
+                               std::filesystem::path(ATTEST_SOURCE_DIR) /
+                                   "harness/core/operations/softmax_backward/README.md");
 }
 
 }  // namespace

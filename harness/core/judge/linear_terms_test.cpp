@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <functional>
 
 #include "core/judge/testing/emulated_outputs.hpp"
@@ -249,7 +250,8 @@ INSTANTIATE_TEST_SUITE_P(Linear, LinearTerms, ::testing::ValuesIn(term_cases()),
 
 TEST(LinearTermTable, HasEveryTerm) { testing::expect_every_term(term_cases()); }
 TEST(LinearTermTable, IsOnThePage) {
-  testing::expect_rows_on_page(term_cases(), "harness/core/judge/SIGMA.md");
+  testing::expect_rows_on_page(
+      term_cases(), std::filesystem::path(ATTEST_SOURCE_DIR) / "harness/core/judge/SIGMA.md");
 }
 
 }  // namespace

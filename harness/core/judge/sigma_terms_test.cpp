@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <functional>
 
 #include "core/judge/gates.hpp"
@@ -810,7 +811,8 @@ INSTANTIATE_TEST_SUITE_P(Softmax, SigmaTerms, ::testing::ValuesIn(term_cases()),
 
 TEST(SigmaTermTable, HasEveryTerm) { testing::expect_every_term(term_cases()); }
 TEST(SigmaTermTable, IsOnThePage) {
-  testing::expect_rows_on_page(term_cases(), "harness/core/judge/SIGMA.md");
+  testing::expect_rows_on_page(
+      term_cases(), std::filesystem::path(ATTEST_SOURCE_DIR) / "harness/core/judge/SIGMA.md");
 }
 
 }  // namespace

@@ -76,10 +76,10 @@ void expect_every_term(const std::vector<TermCase>& cases) {
         << "no case for term " << term;
 }
 
-/// Expects that a page, named from the source folder on, has a row of six columns for each case.
+/// Expects that a page has a row of six columns for each case.
 template <class TermCase>
-void expect_rows_on_page(const std::vector<TermCase>& cases, const char* page) {
-  std::ifstream file(std::filesystem::path(ATTEST_SOURCE_DIR) / page);
+void expect_rows_on_page(const std::vector<TermCase>& cases, const std::filesystem::path& page) {
+  std::ifstream file(page);
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   for (const TermCase& c : cases) {
     const std::string start = std::string("\n| ") + c.name + " | " + c.honest + " | ";
