@@ -43,7 +43,7 @@ std::string share(const Projection& projection) {
 }
 
 std::string measured(const Projection& projection) {
-  const std::string time = print_time(projection.record->time->median_ns);
+  std::string time = print_time(projection.record->time->median_ns);
   if (!projection.cores) return time;
   const int threads = projection.cores->threads;
   return fmt::format("{} on {} thread{}", time, threads, threads == 1 ? "" : "s");

@@ -115,8 +115,8 @@ std::string fact(const Results& file, const std::string& group, const std::strin
 
 std::string power_mode(const Results& file, const Record& record) {
   if (!record.board) return fact(file, "system", "power_mode");
-  const std::string before = find(record.board->before, "power_mode"),
-                    after = find(record.board->after, "power_mode");
+  std::string before = find(record.board->before, "power_mode"),
+              after = find(record.board->after, "power_mode");
   if (before == after || after.empty()) return before;
   return before.empty() ? after : fmt::format("{}, then {}", before, after);
 }

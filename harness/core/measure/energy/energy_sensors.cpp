@@ -107,7 +107,7 @@ void find_ina238(const fs::path& root, std::vector<EnergySensor>& sensors) {
                              within(read_value(monitor / "power1_input"), 1e-6, kLeastWatts,
                                     kMostWatts, "W", "the power of a board");
                          if (!power.value) return {{}, {}, power.missing};
-                         return {{}, *power.value, {}};
+                         return {{}, power.value, {}};
                        }});
   }
 }

@@ -134,8 +134,8 @@ class Catalogue {
   void add_subnormals() {
     const std::string dtypes = is_in_f16(problem_) ? "" : "Q, K and V are not all in f16";
     // Of half the channels, beside numbers that f16 holds times log2(e)
-    const double most = std::fabs(double(p_.softmax_scale)) * double(smallest_normal(ATTEST_F16)) *
-                        32768 * std::sqrt(double(p_.head_dim) / 2);
+    const double most = std::fabs(double(p_.softmax_scale)) * smallest_normal(ATTEST_F16) * 32768 *
+                        std::sqrt(double(p_.head_dim) / 2);
     const std::string scores =
         shape_.most_keys < 2 ? "no row sees two keys"
         : most < 1

@@ -79,7 +79,8 @@ float key_number(Channel channel, uint64_t seed, uint64_t index) {
     case Channel::kEqual: return float(kLevels);
     default: break;
   }
-  return level - float(kLevels / 2);
+  constexpr int kMiddle = kLevels / 2;
+  return level - float(kMiddle);
 }
 
 struct Query {

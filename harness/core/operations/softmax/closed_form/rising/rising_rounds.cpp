@@ -12,7 +12,7 @@ namespace {
 constexpr double kRoundBytes = 512 << 20, kRoundFlops = 1e11, kLeastRounds = 2;
 
 int64_t most_rounds(const Problem& problem) {
-  const double by_bytes = kRoundBytes / std::max(1.0, double(min_bytes(problem))),
+  const double by_bytes = kRoundBytes / std::max(1.0, min_bytes(problem)),
                by_flops = kRoundFlops / std::max(1.0, problem.operation->flops(problem));
   return int64_t(std::clamp(std::min(by_bytes, by_flops), kLeastRounds, double(kMostRounds)));
 }

@@ -159,7 +159,7 @@ void TopKSwaps::add_ties(int64_t row) {
     to.least = std::min(to.least, tied.least);
     for (auto* sums : {&p2v_, &p2v2_}) {
       double* sum = (*sums)[size_t(at)].row(row);
-      const double* of_tied = (*sums)[size_t(kTied + at)].row(row);
+      const double* of_tied = (*sums)[size_t(kTied) + size_t(at)].row(row);
       for (int64_t d = 0; d < head_dim_v_; ++d) sum[d] += of_tied[d];
     }
   }
