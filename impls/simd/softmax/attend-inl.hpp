@@ -343,6 +343,14 @@ inline bool only_pairs(const Slice& s) {
          s.region == nullptr && s.alibi_slope == 0;
 }
 
+/// A scaled score with a bias. -inf hides the key, whatever its score is.
+template <class V>
+HWY_INLINE V biased(V score, V bias) {
+  const hn::DFromV<V> d;
+  const V nothing = hn::Set(d, -kInfinity), log2e = hn::Set(d, static_cast<float>(kLog2E));
+  return hn::IfThenElse(hn::Eq(bias, nothing), nothing, hn::MulAdd(bias, log2e, score));
+}
+
 /// edit_scores() below. `simple`: only_pairs(s).
 template <int vectors, bool scaled, bool simple, class V>
 void edit_scores_of(const Slice& s, const Block& b, const Scores& t, float unit,
@@ -388,8 +396,7 @@ void edit_scores_of(const Slice& s, const Block& b, const Scores& t, float unit,
       if (s.pair_table != nullptr) {
         const float* const terms = s.pair_table + j * s.pair_table_stride + b.first;
         const V more = hn::LoadU(d, terms + v * kLanes);
-        x = hn::MulAdd(more, log2e, x);
-        if (s.bias_in_table) x = hn::IfThenElse(hn::Eq(more, nothing), nothing, x);
+        x = s.bias_in_table ? biased(x, more) : hn::MulAdd(more, log2e, x);
       }
       if (!simple && s.region != nullptr) {
         const auto same =
@@ -399,7 +406,7 @@ void edit_scores_of(const Slice& s, const Block& b, const Scores& t, float unit,
       }
       if (paired) {
         const V more = shared ? shared_term : hn::Load(d, t.pair_terms + n * wide + v * kLanes);
-        x = hn::IfThenElse(hn::Eq(more, nothing), nothing, hn::MulAdd(more, log2e, x));
+        x = biased(x, more);
       }
       const V place = hn::Iota(d, static_cast<float>(v * kLanes));
       if (!simple && s.alibi_slope != 0) {

@@ -95,17 +95,6 @@ void add_values_of_few(const Slice& s, const Block& b, const Part& t, V keep) {
   });
 }
 
-/// Adds biases of one key to its scaled scores. -inf hides the key, whatever its score is.
-template <int vectors, class V>
-HWY_INLINE void add_table(const float* biases, V (&scores)[vectors]) {
-  const hn::DFromV<V> d;
-  const V nothing = hn::Set(d, -kInfinity), log2e = hn::Set(d, static_cast<float>(kLog2E));
-  for (int v = 0; v < vectors; ++v) {
-    const V bias = hn::LoadU(d, biases + v * kLanes);
-    scores[v] = hn::IfThenElse(hn::Eq(bias, nothing), nothing, hn::MulAdd(bias, log2e, scores[v]));
-  }
-}
-
 /// What makes scores more than q.k, or hides some keys from some queries: nothing, a table of
 /// biases alone, or anything.
 enum class Edit { kNothing, kTable, kAnything };
@@ -144,7 +133,9 @@ void attend_part_of_tile(const Slice& s, const Block& b, Part& t) {
     for (int r = 0; r < rows; ++r) {
       if constexpr (edit == Edit::kTable) {
         const int64_t key = t.keys.begin + std::min(j + r, count - 1);
-        add_table(s.pair_table + key * s.pair_table_stride + b.first, acc[r]);
+        const float* const biases = s.pair_table + key * s.pair_table_stride + b.first;
+        for (int v = 0; v < vectors; ++v)
+          acc[r][v] = biased(acc[r][v], hn::LoadU(d, biases + v * kLanes));
       }
       for (int v = 0; v < vectors; ++v) {
         hn::Store(acc[r][v], d, t.scores + (j + r) * wide + v * kLanes);
