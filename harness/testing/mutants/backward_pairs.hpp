@@ -1,6 +1,6 @@
 // Bugs planted in gradients that are wrong only where two features meet, or at the end of a tile of
-// 64. BackwardBugs leaves them out; DefaultSuite has a case of its own for each. And bugs that only
-// large problems show. That suite has no problem so large.
+// 64. BackwardBugs leaves them out; DefaultSuite has a case of its own for each. Below them stand
+// bugs that only large problems show. The default suite has no problem so large.
 #pragma once
 #include <map>
 #include <set>

@@ -98,6 +98,16 @@ core::Plugin bugs() {
       {.executable = core::find_worker(), .cpus = "", .limits = {.threads = 2, .timeout_s = 120}});
 }
 
+/// Options of runs that judge outputs and do not time them.
+core::RunOptions judged_with(core::RelationChoice relations) {
+  core::RunOptions options;
+  options.limits.threads = 2;
+  options.timed = false;
+  options.diagnosed = false;
+  options.relations = relations;
+  return options;
+}
+
 /// Q, K and V in 8 bits: without factors of K, which row-sum would change, and with those of V.
 constexpr const char *kWithoutKeyFactors = " q=f8e4m3 k=f8e4m3 v=f8e4m3 q_descale v_descale",
                      *kWithoutFactors = " q=f8e4m3 k=f8e4m3 v=f8e4m3";
@@ -127,11 +137,7 @@ const Related kRelated[] = {
 /// own.
 void try_bugs(const std::string& dtype, int queries, int keys) {
   core::Plugin plugin = bugs();
-  core::RunOptions options;
-  options.limits.threads = 2;
-  options.timed = false;
-  options.diagnosed = false;
-  options.relations = core::RelationChoice::kNone;
+  core::RunOptions options = judged_with(core::RelationChoice::kNone);
   core::Rates rates;
   int caught = 0, healthy = 0;
   for (const char* features :
@@ -191,12 +197,8 @@ TEST(BackwardBugs, AreSeenByOneFillAlone) {
       {"backward_top_k_others_leak", {"top_k_wild", " top_k=9"}},
       {"backward_f8_subnormals_lost", {"f8_bands", " q=f8e5m2 k=f8e5m2 v=f8e5m2"}}};
   core::Plugin plugin = bugs();
-  core::RunOptions options;
-  options.limits.threads = 2;
-  options.timed = false;
-  options.diagnosed = false;
+  core::RunOptions options = judged_with(core::RelationChoice::kNone);
   options.all_checks = true;
-  options.relations = core::RelationChoice::kNone;
   for (const auto& [name, seen] : seen_by) {
     const core::Record record =
         run_named(plugin, name.c_str(),
@@ -211,12 +213,8 @@ TEST(BackwardBugs, AreSeenByOneFillAlone) {
 // Their smallest problem, of 4,099 keys, whose judged sample has none of the tile.
 TEST(BackwardBugs, LostQueriesOfOneTileAreSeenByRepeatedAlone) {
   core::Plugin plugin = bugs();
-  core::RunOptions options;
-  options.limits.threads = 2;
-  options.timed = false;
-  options.diagnosed = false;
+  core::RunOptions options = judged_with(core::RelationChoice::kNone);
   options.all_checks = true;
-  options.relations = core::RelationChoice::kNone;
   options.fills = {"codebook", "repeated"};
   const auto run = [&](const char* name) {
     return run_named(plugin, name, kBackwardLargeBugs.at("backward_tile_loses_queries"), options);
@@ -231,12 +229,8 @@ TEST(BackwardBugs, LostQueriesOfOneTileAreSeenByRepeatedAlone) {
 
 TEST(BackwardBugs, AreFoundByOneRelationAlone) {
   core::Plugin plugin = bugs();
-  core::RunOptions options;
-  options.limits.threads = 2;
-  options.timed = false;
-  options.diagnosed = false;
+  core::RunOptions options = judged_with(core::RelationChoice::kAuto);
   options.all_checks = true;
-  options.relations = core::RelationChoice::kAuto;
   const auto run = [&](const std::string& name, const std::string& features) {
     return run_named(plugin, name,
                      "softmax_backward num_heads=2 seq_len_q=61 head_dim=16" + features, options);
