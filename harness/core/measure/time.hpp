@@ -37,7 +37,7 @@ struct Timing {
   HostUsage usage;  // of the warm samples
 };
 
-/// As that of the default suite, which is to be through soon.
+/// Whether a budget of timed runs is as small as that of the default suite, which has to end soon.
 constexpr bool is_small_budget(double budget_ns) { return budget_ns < 50e6; }
 
 /// Whether timed runs with this budget take cold samples on the host. To empty large caches twice

@@ -6,8 +6,9 @@
 
 namespace attest::core {
 
-/// Opens a file for its bytes. Throws Error: "PATH: cannot be read: No such file or directory", and
-/// what follows that, e.g. "; name another file".
+/// Opens a file to read its bytes. Throws an Error if it cannot be read, for example "PATH: cannot
+/// be read: No such file or directory". `remedy` ends that message, for example "; name another
+/// file".
 std::ifstream open_input(const std::filesystem::path& path, std::string_view remedy = "");
 
 }  // namespace attest::core

@@ -45,17 +45,18 @@ Problem forward_problem(const Problem& problem);
 /// - "codebook" and "codebook_peaked": keys and queries repeat, as in softmax, and O has a closed
 ///   form. Where it would take long to compute O of other inputs, a problem has these two and
 ///   "repeated" alone.
-/// - "repeated": the keys and queries of "codebook". Equal keys also have equal rows of V. Equal
-///   queries have equal rows of dO, which change their sign from one of them to the next, so that
-///   sums over queries nearly cancel, and a few that are lost show. The gradients have a closed
-///   form, so that all rows of dQ, dK and dV are judged, of any number of tokens and up to 47 query
-///   heads of 128 channels over all sequences. Problems may have it if every query sees every key
-///   and nothing is added to the scores, without top_k and not in 8 bits. A run uses it where the
-///   golden has a sample of the rows of other inputs, or the user names it.
+/// - "repeated" has the keys and queries of "codebook". Equal keys also have equal rows of V. Equal
+///   queries have equal rows of dO with one sign and the other by turns. So the sums over queries
+///   nearly cancel, and a few lost queries show. The gradients have a closed form. It judges all
+///   rows of dQ, dK and dV for any number of tokens, up to 47 query heads of 128 channels over all
+///   sequences. A problem may have this fill if every query sees every key, nothing is added to the
+///   scores, and it has neither top_k nor 8 bits. A run uses the fill where the golden samples the
+///   rows of other inputs, or where the user names it.
 ///
 /// O and LSE are computed in float64, by definition or by the closed form, and rounded to their
 /// dtypes.
 std::vector<std::string> fills(const Problem& problem);
+inline constexpr const char* kRepeatedName = "repeated";
 /// Operation::more_fills.
 std::vector<std::string> more_fills(const Problem& problem);
 void fill(const Problem& problem, const Fill& fill, const Tensors& tensors, bool only_own);
@@ -74,15 +75,14 @@ enum class Judged {
 };
 /// The golden in float64: every row of dQ, dK and dV, or, where that takes too long, a sample of
 /// the rows of each head, and bounds of the others. If few rows of the inputs are distinct, it has
-/// every row of any number of tokens, up to 1e8 pairs of distinct rows times channels
-/// (backward_classes.hpp). Its memory grows with the tokens of one key head and of the query heads
-/// that read it. `ties_hold`: logits that are equal are equal in every kernel, so that top_k takes
-/// the same of them. `repeats`: the fill is kRepeatedName, of which all sequences have the same few
-/// rows.
+/// every row of any number of tokens (backward_classes.hpp), as long as the pairs of distinct rows
+/// times the channels are 1e8 at most. Its memory grows with the tokens of one key head and of the
+/// query heads that read it. `ties_hold`: logits that are equal are equal in every kernel, so that
+/// top_k takes the same of them. `repeats`: the fill is kRepeatedName. All its sequences have the
+/// same few rows.
 std::unique_ptr<Golden> golden(const Problem& problem, const Tensors& tensors,
                                bool ties_hold = false, Judged judged = Judged::kAffordable,
                                bool repeats = false);
-inline constexpr const char* kRepeatedName = "repeated";
 /// Whether the golden has every row, whatever the inputs.
 bool affords_all_rows(const Problem& problem);
 

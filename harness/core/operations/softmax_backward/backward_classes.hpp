@@ -1,6 +1,6 @@
-// Queries and keys that are equal bit for bit, of which the gradients are computed once. Inputs
-// with few distinct rows have a closed form: the pairs of a class of queries and a class of keys
-// add the same, so that their number is a factor.
+// Queries that are equal bit for bit have equal gradients, and so have equal keys. Such rows are a
+// class, whose gradient is computed once. Inputs with few classes have a closed form: each pair of
+// a query and a key of two classes adds the same, so that the number of these pairs is a factor.
 //
 //   if (has_classes(rows)) {
 //     const GroupedOrder queries = query_classes(rows), keys = key_classes(rows);
@@ -16,10 +16,11 @@ namespace attest::core::backward {
 /// classes, too.
 bool has_classes(const HeadRows& rows);
 
-/// The classes of the loaded queries and keys, in the order of HeadRows::query_order() and
-/// key_order(), in which the rows of a class follow one another. GroupedOrder::place is the first
-/// row of a class. Queries of a class have equal Q, dO and LSE, and the same delta with the same
-/// errors; keys have equal K and V.
+/// The classes of the loaded queries and of the loaded keys. Queries of one class have equal Q, dO
+/// and LSE, and the same delta with the same errors. Keys of one class have equal K and V. The
+/// classes stand in the order of HeadRows::query_order() and key_order(), where the rows of a class
+/// follow one another. In the result, GroupedOrder::place has the first row of each class, and
+/// GroupedOrder::count the number of its rows.
 GroupedOrder query_classes(const HeadRows& rows);
 GroupedOrder key_classes(const HeadRows& rows);
 

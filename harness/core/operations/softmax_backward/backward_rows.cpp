@@ -476,7 +476,7 @@ void GradientSum::finish(const BackwardArithmetic& arithmetic, DType output, dou
   const double steps = squared(Term::kAccumulator) * u_acc * u_acc / 3 * chain,
                small = smallest_step(arithmetic, arithmetic.accumulator),
                one_way = u_acc > kStep ? factor(Term::kOneWay) * u_acc * chain / 6 : 0,
-               // One_way is a bound of what equal addends err by, too.
+               // Below float32, one_way bounds the errors of equal addends, too.
       equal_addends =
           u_acc > kStep ? 0
                         : squared(Term::kEqualAddends) * u_acc * u_acc * chain / std::max(all, 1.0),

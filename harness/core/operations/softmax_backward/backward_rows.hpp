@@ -28,7 +28,7 @@ struct GroupedOrder {
   std::vector<int32_t> place;
   std::vector<bool> ends;      // by index: the group ends with this row
   std::vector<bool> is_alone;  // by index: no other row is equal
-  std::vector<int64_t> count;  // by index: for how many rows it stands (backward_classes.hpp)
+  std::vector<int64_t> count;  // by index: the rows of its class (backward_classes.hpp), else 1
   int64_t distinct = 0;
 };
 
@@ -142,8 +142,8 @@ class GradientSum {
   /// Adds errors that belong to the whole sum, before it is scaled: of a row that is rounded once.
   void add_common(const CommonOperand& operand, const double* steps);
   /// Adds `addend` times row[width]. `is_alone`: no other row is equal, so that no other addend has
-  /// its errors; else `ends` tells whether the next row is not equal to this one. `count`: the
-  /// addend is added so many times; it must not be near then.
+  /// its errors; else `ends` tells whether the next row is not equal to this one. The addend is
+  /// added `count` times. A near addend must have a count of 1.
   void add(const Addend& addend, const double* row, bool is_alone, bool ends, int64_t count = 1);
   /// Writes value and sigma, [width] each. `common`: the variance of the error that all addends
   /// share by Addend::common; `relative`: that of an error of the whole sum. sigma is kUnsure
@@ -179,10 +179,10 @@ class GradientSum {
   double run_weight_ = 0;
   std::vector<double> run_;        // the sum of their deviations
   std::vector<double> run_alone_;  // the sum of their variances
-  // Addends of one size in a group, by channel.
-  std::vector<double> equal_size_;   // of the last addends
-  std::vector<double> equal_count_;  // how many they are: those above 0 minus those below
-  std::vector<double> equal_pairs_;  // the sum of count times count - 1, of all groups
+  // The last addends of a group, if they have one size, by channel.
+  std::vector<double> equal_size_;   // their size
+  std::vector<double> equal_count_;  // the number of positive ones minus that of negative ones
+  std::vector<double> equal_pairs_;  // the sum of n * (n - 1) over all counts n so far
 };
 
 /// A query: head `h` of the group that reads the key head, position i of the sequence.

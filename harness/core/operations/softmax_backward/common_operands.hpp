@@ -11,7 +11,7 @@ namespace attest::core::backward {
 class RowOperands {
  public:
   RowOperands(const HeadRows& rows, const PairErrors& errors, int64_t width);
-  /// Adds the pair of key j to a sum that adds its ds times `row`. `count`: so many times.
+  /// Adds the pair of key j to a sum that adds its ds times `row`, `count` times.
   void add_key(const Pair& pair, int64_t j, const double* row, int64_t count = 1);
   void finish_query(Query at, GradientSum& sum) const;
 
@@ -29,7 +29,7 @@ class KeyOperands {
   KeyOperands(const HeadRows& rows, const PairErrors& errors, int64_t width,
               Sum sum = Sum::kGradients);
   /// Adds the pair of a query to a sum that adds its ds, p, or gradient of the logit times `row`.
-  /// `count`: so many times.
+  /// It is added `count` times.
   void add_gradient(const Pair& pair, Query at, const double* row, int64_t count = 1);
   void add_probability(const Pair& pair, Query at, const double* row, int64_t count = 1);
   void add_d_logit(const Pair& pair, Query at, const double* row);

@@ -16,7 +16,8 @@
 namespace attest::core {
 namespace {
 
-// Runs of one plan, and how long all of them may take, also where timed runs have a small budget.
+// Runs of one plan, and the longest time that all of them may take: most_of_small_ns if timed runs
+// have a small budget, otherwise most_ns.
 struct Runs {
   int count;
   double most_ns, most_of_small_ns;
