@@ -471,22 +471,53 @@ TEST(Kernels, EveryTailOfQueriesMatchesDefinition) {
   });
 }
 
+/// The first queries of a problem.
+Trial with_queries(int64_t queries, Trial t) {
+  t.softmax().seq_len_q = queries;
+  for (const int role : {ATTEST_Q, ATTEST_O, ATTEST_LSE, ATTEST_BIAS})
+    if (t.tensor.count(role) != 0) t.tensor[role].spec.dim[2] = queries;
+  return t;
+}
+
 /// Rows of each number of queries below 57 have the bits that they have among 57.
-void expect_same_rows(const char* target) {
-  const auto rows_of = [](int64_t queries) {
-    Trial t = dense(1, 57, 200, 64, 13);
-    t.softmax().seq_len_q = queries;
-    t.tensor[ATTEST_Q].spec.dim[2] = t.tensor[ATTEST_O].spec.dim[2] =
-        t.tensor[ATTEST_LSE].spec.dim[2] = queries;
-    EXPECT_EQ(trial::execute(*trial::load("flash_cpu"), t).status, ATTEST_OK);
-    return t.tensor[ATTEST_O].bytes;
+void expect_same_rows(const char* what, const std::string& target, const Trial& whole) {
+  const auto rows_of = [&](int64_t queries) {
+    Trial t = with_queries(queries, whole);
+    EXPECT_EQ(trial::execute(*trial::load("flash_cpu"), t).status, ATTEST_OK) << what;
+    return std::array{t.tensor[ATTEST_O].bytes, t.tensor[ATTEST_LSE].bytes};
   };
-  const std::vector<char> all = rows_of(57);
+  const auto all = rows_of(57);
   for (int64_t queries = 1; queries < 57; ++queries) {
-    const std::vector<char> some = rows_of(queries);
-    EXPECT_EQ(std::memcmp(some.data(), all.data(), static_cast<size_t>(queries) * 64 * 4), 0)
-        << target << ", " << queries << " queries";
+    const auto some = rows_of(queries);
+    const size_t rows = static_cast<size_t>(queries);
+    EXPECT_EQ(std::memcmp(some[0].data(), all[0].data(), rows * 64 * 4), 0)
+        << what << ", " << target << ", " << queries << " queries";
+    EXPECT_EQ(std::memcmp(some[1].data(), all[1].data(), rows * 4), 0)
+        << "lse, " << what << ", " << target << ", " << queries << " queries";
   }
+}
+void expect_same_rows(const std::string& target) {
+  const Trial plain = dense(1, 57, 205, 64, 13);
+  expect_same_rows("plain", target, plain);
+
+  Trial capped = plain;
+  capped.features |= ATTEST_WITH_SOFTCAP;
+  capped.softmax().softcap = 2;
+  expect_same_rows("softcap", target, capped);
+
+  Trial biased = dense(4, 57, 205, 64, 14);  // four sequences that share a bias
+  biased.softmax().batch = 4;
+  biased.softmax().num_heads = biased.softmax().num_kv_heads = 1;
+  for (const int role : {ATTEST_Q, ATTEST_K, ATTEST_V, ATTEST_O, ATTEST_LSE}) {
+    attest_tensor& spec = biased.tensor[role].spec;
+    std::swap(spec.dim[0], spec.dim[1]);
+    std::swap(spec.stride[0], spec.stride[1]);
+  }
+  Random r{std::mt19937_64(15)};
+  biased.features |= ATTEST_WITH_BIAS;
+  biased.tensor[ATTEST_BIAS] = trial::make(ATTEST_F32, {1, 1, 57, 205});
+  trial::randomize(biased.tensor[ATTEST_BIAS], r.engine, 1);
+  expect_same_rows("a shared bias", target, biased);
 }
 
 /// The shortest of the times in seconds that the runs of two problems took in turn.

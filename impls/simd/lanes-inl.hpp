@@ -337,6 +337,10 @@ HWY_INLINE void narrow_row(const float* source, int64_t count, T* target) {
 }
 
 #if HWY_TARGET == HWY_SCALAR
+/// Four columns of kLanes rows: column[c][l] = rows[l * stride + c].
+HWY_INLINE void load_columns(const float* rows, int64_t /*stride*/, Vector (&column)[4]) {
+  for (int c = 0; c < 4; ++c) column[c] = hn::Set(Floats(), rows[c]);
+}
 /// columns[c][l] = factor * rows[l * stride + c] for l < kLanes, c < count (a multiple of 4);
 /// columns has `pitch` floats a row.
 HWY_INLINE void transpose_in(const float* rows, int64_t stride, int64_t count, float factor,
@@ -402,6 +406,12 @@ HWY_INLINE void transpose_blocks(Vector (&x)[4]) {
   x[3] = hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23));
 }
 
+/// Four columns of kLanes rows: column[c][l] = rows[l * stride + c].
+HWY_INLINE void load_columns(const float* rows, int64_t stride, Vector (&column)[4]) {
+  for (int r = 0; r < 4; ++r) column[r] = load_blocks(Floats(), rows + r * stride, stride);
+  transpose_blocks(column);
+}
+
 /// columns[c][l] = factor * rows[l * stride + c] for l < kLanes, c < count (a multiple of 4);
 /// columns has `pitch` floats a row.
 HWY_INLINE void transpose_in(const float* rows, int64_t stride, int64_t count, float factor,
@@ -410,8 +420,7 @@ HWY_INLINE void transpose_in(const float* rows, int64_t stride, int64_t count, f
   const Vector scale = hn::Set(d, factor);
   for (int64_t c = 0; c < count; c += 4) {
     Vector x[4];
-    for (int r = 0; r < 4; ++r) x[r] = load_blocks(d, rows + r * stride + c, stride);
-    transpose_blocks(x);
+    load_columns(rows + c, stride, x);
     for (int r = 0; r < 4; ++r) hn::Store(hn::Mul(x[r], scale), d, columns + (c + r) * pitch);
   }
 }
@@ -422,8 +431,7 @@ HWY_INLINE void transpose_words(const uint32_t* rows, int64_t stride, int64_t co
   const float* const source = reinterpret_cast<const float*>(rows);
   for (int64_t c = 0; c < count; c += 4) {
     Vector x[4];
-    for (int r = 0; r < 4; ++r) x[r] = load_blocks(d, source + r * stride + c, stride);
-    transpose_blocks(x);
+    load_columns(source + c, stride, x);
     for (int r = 0; r < 4; ++r)
       hn::Store(x[r], d, reinterpret_cast<float*>(columns) + (c + r) * pitch);
   }

@@ -210,6 +210,16 @@ inline void store_lse(const Slice& s, const Block& b, int64_t i, int64_t row) {
                     : static_cast<float>(b.top[i] * kLn2 + std::log(static_cast<double>(b.sum[i])));
 }
 
+/// row[c] = o[c] * factor of a block of one query. Whether one of them is infinite or NaN.
+inline bool gather_row(const Slice& s, const Block& b, float factor, float* row) {
+  bool odd = false;
+  for (int64_t c = 0; c < s.head_dim_v; ++c) {
+    row[c] = b.o[c * kLanes] * factor;
+    odd |= !(std::fabs(row[c]) < kInfinity);
+  }
+  return odd;
+}
+
 template <class T>
 void store_rows(const Slice& s, const Block& b, float* rows) {
   const Floats d;
@@ -225,7 +235,9 @@ void store_rows(const Slice& s, const Block& b, float* rows) {
     float* const target =
         direct ? reinterpret_cast<float*>(o + (b.first + first) * s.o_stride) : rows;
     const int64_t stride = direct ? s.o_stride : depth;
-    const bool odd = transpose_out(b.o + first, wide, depth, inverse, target, stride);
+    const bool odd = b.count == 1
+                         ? gather_row(s, b, hn::GetLane(inverse), target)
+                         : transpose_out(b.o + first, wide, depth, inverse, target, stride);
     for (int64_t i = 0; i < lanes; ++i) {
       const int64_t place = b.first + first + i, row = row_of(s, place);
       // A sum that is NaN says that scores are.
