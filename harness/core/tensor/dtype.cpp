@@ -44,6 +44,20 @@ void put(void* data, int64_t index, T value) {
   std::memcpy(static_cast<char*>(data) + index * int64_t(sizeof(T)), &value, sizeof(T));
 }
 
+// Branch-free f16 -> f32: the exponent and mantissa move into place, and one product by 2^112
+// rebias them, subnormals included (exact); infinity and NaN get the top exponent afterwards.
+inline float from_f16(uint16_t half) {
+  const uint32_t magnitude = uint32_t(half & 0x7fff) << 13;
+  float scaled;
+  std::memcpy(&scaled, &magnitude, 4);
+  scaled *= 0x1p112f;
+  uint32_t bits;
+  std::memcpy(&bits, &scaled, 4);
+  bits |= (magnitude >= 0x0f800000u ? 0x7f800000u : 0u) | uint32_t(half & 0x8000) << 16;
+  std::memcpy(&scaled, &bits, 4);
+  return scaled;
+}
+
 // The value of a small float: sign, exponent, mantissa fields of the given widths.
 double decode(uint32_t bits, int exponent_bits, int mantissa_bits) {
   const int exponent = int(bits >> mantissa_bits) & ((1 << exponent_bits) - 1);
@@ -131,7 +145,7 @@ uint64_t poison_bits(DType dtype) {
 double load(const void* data, DType dtype, int64_t index) {
   switch (dtype) {
     case ATTEST_F32: return double(get<float>(data, index));
-    case ATTEST_F16: return decode(get<uint16_t>(data, index), 5, 10);
+    case ATTEST_F16: return double(from_f16(get<uint16_t>(data, index)));
     case ATTEST_BF16: {
       const uint32_t bits = uint32_t(get<uint16_t>(data, index)) << 16;
       return double(get<float>(&bits, 0));
@@ -162,20 +176,6 @@ void store(void* data, DType dtype, int64_t index, double value) {
 }
 
 namespace {
-
-// Branch-free f16 -> f32: the exponent and mantissa move into place, and one product by 2^112
-// rebias them, subnormals included (exact); infinity and NaN get the top exponent afterwards.
-inline float from_f16(uint16_t half) {
-  const uint32_t magnitude = uint32_t(half & 0x7fff) << 13;
-  float scaled;
-  std::memcpy(&scaled, &magnitude, 4);
-  scaled *= 0x1p112f;
-  uint32_t bits;
-  std::memcpy(&bits, &scaled, 4);
-  bits |= (magnitude >= 0x0f800000u ? 0x7f800000u : 0u) | uint32_t(half & 0x8000) << 16;
-  std::memcpy(&scaled, &bits, 4);
-  return scaled;
-}
 
 // Round to nearest even by integers. Normal halves: add half an ulp less one, plus the parity.
 // Subnormal ones: adding 0.5f places the rounding at the last bit kept.

@@ -79,9 +79,8 @@ class Counter {
         continue;
       }
       summarise(unit, rows, found_);
-      find_weights(unit, rows, found_);
+      find_weights(unit, rows, found_, graded_);
       find_gaps(unit, rows, found_);
-      count_graded(unit, rows, graded_);
       trial.add(unit, rows);
       find_wild(unit, inputs_[ATTEST_BIAS], rows, wild_);
     }

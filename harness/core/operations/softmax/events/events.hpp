@@ -190,17 +190,16 @@ void find_spreads(const Row& row, float sink, Found& found);
 /// Events of a row whose tensors are in f16.
 void find_subnormals(const Unit& unit, const RowPlace& place, const Row& row, Found& found);
 
-/// Events of the weights of the rows of one head.
-void find_weights(const Unit& unit, const RowSet& rows, Found& found);
-void find_gaps(const Unit& unit, const RowSet& rows, Found& found);
-
 /// How many of all inspected things have a property.
 struct Share {
   int64_t some = 0, all = 0;
   bool most() const { return all > 0 && 4 * some >= 3 * all; }
 };
-/// Counts rows with graded weights, over all heads.
-void count_graded(const Unit& unit, const RowSet& rows, Share& sum);
+
+/// Events of the weights of the rows of one head. `graded` counts rows with graded weights, over
+/// all heads.
+void find_weights(const Unit& unit, const RowSet& rows, Found& found, Share& graded);
+void find_gaps(const Unit& unit, const RowSet& rows, Found& found);
 
 /// Finds which keys of one sequence and key head have much weight in some row of its query heads.
 class KeyTrial {

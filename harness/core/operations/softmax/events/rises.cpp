@@ -93,6 +93,18 @@ Extremes extremes_of(std::span<const float> logits) {
   return found;
 }
 
+// Whether a logit lies so far below the largest one.
+bool has_gap(std::span<const float> logits, float most, const FarGap& gap) {
+  const auto least_gap = float(gap.least), most_gap = float(gap.most);
+  int any = 0;
+#pragma omp simd reduction(| : any)
+  for (size_t k = 0; k < logits.size(); ++k) {
+    const float below = most - logits[k];
+    any |= int(below > least_gap) & int(below < most_gap);
+  }
+  return any != 0;
+}
+
 // `sink` is -inf where there is none. It is a maximum, too, but no tile's.
 void find_in_tiles(const Row& row, int64_t tile, float sink, Found& found) {
   const TileRange tiles = tiles_of(row.keys, row.origin, tile);
@@ -132,12 +144,9 @@ void find_rises(const Row& row, Found& found) {
 void find_spreads(const Row& row, float sink, Found& found) {
   const Extremes of = extremes_of(row.logits);
   if (!of.any() || double(of.most) - double(of.least) <= kBeyondExp) return;
-  for (const float logit : row.logits)
-    for (const FarGap& gap : kFarGaps) {
-      const double below = double(of.most) - double(logit);
-      if (below > gap.least && below < gap.most)
-        found.insert(fmt::format("spread/gap/{}", int(gap.least)));
-    }
+  for (const FarGap& gap : kFarGaps)
+    if (has_gap(row.logits, of.most, gap))
+      found.insert(fmt::format("spread/gap/{}", int(gap.least)));
   for (const int64_t tile : kEventTiles) find_in_tiles(row, tile, sink, found);
 }
 

@@ -1,7 +1,6 @@
 #include "core/operations/softmax/events/unit.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <unordered_map>
 
@@ -58,14 +57,6 @@ std::vector<int32_t> classes_of(std::vector<float>& rows, int64_t width) {
 
 bool is_wild(std::span<const float> row) {
   return std::ranges::any_of(row, [](float x) { return !std::isfinite(x); });
-}
-
-float rough_exp(float x) {
-  const float t = std::max(x, -87.0f) * 1.44269504f, whole = (t + 12582912.0f) - 12582912.0f,
-              f = t - whole;
-  const float power =
-      1 + f * (0.69314718f + f * (0.24022651f + f * (0.05550411f + f * 0.00961813f)));
-  return power * std::bit_cast<float>((int32_t(whole) + 127) << 23);
 }
 
 Unit::Unit(const Problem& problem, const Tensors& tensors, const Geometry& geometry, int64_t b,

@@ -1,6 +1,8 @@
 // One sequence and key head, in which events are counted: classes of equal keys, and logits of
 // single rows.
 #pragma once
+#include <algorithm>
+#include <bit>
 #include <limits>
 #include <span>
 #include <vector>
@@ -55,7 +57,13 @@ struct RowSet {
 };
 
 /// exp(x) for x <= 0, with a relative error of 1e-4; never less than e^-87.
-float rough_exp(float x);
+inline float rough_exp(float x) {
+  const float t = std::max(x, -87.0f) * 1.44269504f, whole = (t + 12582912.0f) - 12582912.0f,
+              f = t - whole;
+  const float power =
+      1 + f * (0.69314718f + f * (0.24022651f + f * (0.05550411f + f * 0.00961813f)));
+  return power * std::bit_cast<float>((int32_t(whole) + 127) << 23);
+}
 
 class Unit {
  public:

@@ -40,20 +40,25 @@ bool is_heavy(const Unit& unit, const Row& row, const RowSummary& summary) {
 // Of independent values the output would be about the root of the sum of squares.
 bool cancels(const Unit& unit, const Row& row, const RowSummary& summary) {
   const auto width = size_t(unit.params().head_dim_v);
-  std::vector<double> sum(width);
-  double squares = 0, output = 0;  // over all channels
+  std::vector<double> sums(width), squares(width);
+  double *sum = sums.data(), *square = squares.data();
   for (int64_t j = row.keys.begin; j < row.keys.end; ++j) {
     const double weight = std::exp(double(row.logit(j)) - double(summary.top));
     if (weight == 0) continue;
     const float* value = unit.value(j);
+#pragma omp simd
     for (size_t c = 0; c < width; ++c) {
       const double term = weight * double(value[c]);
       sum[c] += term;
-      squares += term * term;
+      square[c] += term * term;
     }
   }
-  for (const double s : sum) output += s * s;
-  return output < kCancelled * kCancelled * squares;
+  double output = 0, all = 0;  // over all channels
+  for (size_t c = 0; c < width; ++c) {
+    output += sum[c] * sum[c];
+    all += square[c];
+  }
+  return output < kCancelled * kCancelled * all;
 }
 
 bool is_distinct(const Unit& unit, const Row& row) {
@@ -104,9 +109,29 @@ bool is_bent(const Unit& unit, const RowPlace& place, const Row& row) {
 
 bool usable(const RowSummary& summary) { return !summary.wild && summary.visible > 0; }
 
+void note_summary(const Unit& unit, const RowPlace& place, const RowSummary& summary,
+                  Found& found) {
+  if (summary.sum >= kManyEqual) found.insert("equal/65504");
+  if (unit.geometry().has_sinks()) note_sink(unit.geometry().sink(place.h), summary, found);
+  if (unit.params().softcap > 0) note_softcap(unit, place, summary, found);
+  if (double(summary.top) > kHugeLogit) found.insert("logit/+30000");
+  if (double(summary.top) < -kHugeLogit) found.insert("logit/-30000");
+}
+
+// Whether values cancel is asked once, for two events: it takes longer than all the rest.
+void note_values(const Unit& unit, const Row& row, const RowSummary& summary, Found& found,
+                 Share& graded) {
+  const bool may_cancel = summary.visible >= kCancellingKeys && !found.contains("cancels"),
+             has_grades = summary.visible >= kGradedKeys && std::fabs(summary.top) <= kPlainLogit &&
+                          is_graded(row, summary);
+  const bool cancelling = (may_cancel || has_grades) && cancels(unit, row, summary);
+  if (may_cancel && cancelling) found.insert("cancels");
+  graded.some += has_grades && !cancelling;
+}
+
 }  // namespace
 
-void find_weights(const Unit& unit, const RowSet& rows, Found& found) {
+void find_weights(const Unit& unit, const RowSet& rows, Found& found, Share& graded) {
   Unit::Buffer buffer;
   const size_t stride = stride_of(rows.places.size(), kClosely);
   size_t tried_heavy = 0;
@@ -114,13 +139,10 @@ void find_weights(const Unit& unit, const RowSet& rows, Found& found) {
   const bool may_be_distinct = !found.contains("distinct");
   for (size_t r = 0; r < rows.places.size(); ++r) {
     const RowSummary& summary = rows.summaries[r];
+    const bool closely = r % stride == 0;
+    graded.all += closely && (summary.visible >= kGradedKeys || summary.wild);
     if (!usable(summary)) continue;
-    if (summary.sum >= kManyEqual) found.insert("equal/65504");
-    if (unit.geometry().has_sinks())
-      note_sink(unit.geometry().sink(rows.places[r].h), summary, found);
-    if (unit.params().softcap > 0) note_softcap(unit, rows.places[r], summary, found);
-    if (double(summary.top) > kHugeLogit) found.insert("logit/+30000");
-    if (double(summary.top) < -kHugeLogit) found.insert("logit/-30000");
+    note_summary(unit, rows.places[r], summary, found);
     // Its values are looked at only where some key has the weight, and no row before it had the
     // same one.
     if (!found.contains("heavy") && summary.sum * kHeavyWeight < 1 &&
@@ -129,29 +151,15 @@ void find_weights(const Unit& unit, const RowSet& rows, Found& found) {
       last_heavy = summary.top_at;
       if (is_heavy(unit, unit.row(rows.places[r], buffer), summary)) found.insert("heavy");
     }
-    if (r % stride != 0) continue;
+    if (!closely) continue;
     const Row row = unit.row(rows.places[r], buffer);
-    if (!found.contains("cancels") && summary.visible >= kCancellingKeys &&
-        cancels(unit, row, summary))
-      found.insert("cancels");
+    note_values(unit, row, summary, found, graded);
     if (unit.params().softcap > 0 && !found.contains("softcap/bends") &&
         is_bent(unit, rows.places[r], row))
       found.insert("softcap/bends");
     if (unit.in_f16()) find_subnormals(unit, rows.places[r], row, found);
     if (may_be_distinct && !found.contains("distinct") && is_distinct(unit, row))
       found.insert("distinct");
-  }
-}
-
-void count_graded(const Unit& unit, const RowSet& rows, Share& sum) {
-  Unit::Buffer buffer;
-  const size_t stride = stride_of(rows.places.size(), kClosely);
-  for (size_t r = 0; r < rows.places.size(); r += stride) {
-    if (rows.summaries[r].visible < kGradedKeys && !rows.summaries[r].wild) continue;
-    ++sum.all;
-    if (!usable(rows.summaries[r]) || std::fabs(rows.summaries[r].top) > kPlainLogit) continue;
-    const Row row = unit.row(rows.places[r], buffer);
-    sum.some += is_graded(row, rows.summaries[r]) && !cancels(unit, row, rows.summaries[r]);
   }
 }
 
