@@ -90,7 +90,7 @@ bool affords_all_rows(const Problem& problem);
 std::vector<int64_t> judged_keys(const Problem& problem, int64_t b, int64_t kv_head,
                                  int64_t length);
 
-/// Operation::events and Operation::count_events. backward_events.cpp lists them.
+/// Operation::events and Operation::count_events. events/events.hpp lists them.
 std::vector<NumericEvent> events(const Problem& problem);
 std::set<std::string> count_events(const Problem& problem, const Tensors& inputs,
                                    const std::vector<bool>& judged);
