@@ -48,10 +48,9 @@ Problem forward_problem(const Problem& problem);
 /// - "repeated" has the keys and queries of "codebook". Equal keys also have equal rows of V. Equal
 ///   queries have equal rows of dO with one sign and the other by turns. So the sums over queries
 ///   nearly cancel, and a few lost queries show. The gradients have a closed form. It judges all
-///   rows of dQ, dK and dV for any number of tokens, up to 47 query heads of 128 channels over all
-///   sequences. A problem may have this fill if every query sees every key, nothing is added to the
-///   scores, and it has neither top_k nor 8 bits. A run uses the fill where the golden samples the
-///   rows of other inputs, or where the user names it.
+///   rows of dQ, dK and dV for any number of tokens. A problem may have this fill if every query
+///   sees every key, nothing is added to the scores, and it has neither top_k nor 8 bits. A run
+///   uses the fill where the golden samples the rows of other inputs, or where the user names it.
 ///
 /// O and LSE are computed in float64, by definition or by the closed form, and rounded to their
 /// dtypes.
@@ -75,8 +74,8 @@ enum class Judged {
 };
 /// The golden in float64: every row of dQ, dK and dV, or, where that takes too long, a sample of
 /// the rows of each head, and bounds of the others. If few rows of the inputs are distinct, it has
-/// every row of any number of tokens (backward_classes.hpp), as long as the pairs of distinct rows
-/// times the channels are 1e8 at most. Its memory grows with the tokens of one key head and of the
+/// every row of any number of tokens (backward_classes.hpp), as long as the distinct rows have no
+/// more pairs than the sample. Its memory grows with the tokens of one key head and of the
 /// query heads that read it. `ties_hold`: logits that are equal are equal in every kernel, so that
 /// top_k takes the same of them. `repeats`: the fill is kRepeatedName. All its sequences have the
 /// same few rows.

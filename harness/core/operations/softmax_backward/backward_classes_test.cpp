@@ -142,15 +142,35 @@ std::vector<std::vector<long double>> rows_of(const BackwardCase& c, int32_t rol
   return rows;
 }
 
-// 128 classes of queries and 64 of keys, each pair of which has 256 channels.
-TEST(BackwardClasses, EndBeyond47HeadsOf128Channels) {
-  const auto method = [](int64_t heads) {
-    const BackwardCase c({.num_heads = heads, .seq_len_q = 1021, .head_dim = 128}, ATTEST_F32,
-                         {"repeated", 1});
+// 128 classes of queries and 64 of keys have fewer pairs than 16 rows of each head.
+TEST(BackwardClasses, AreThereForAnyNumberOfHeads) {
+  const BackwardCase c({.num_heads = 60, .seq_len_q = 1021, .head_dim = 128}, ATTEST_F32,
+                       {"repeated", 1});
+  EXPECT_EQ(golden(c.problem, c.tensors)->method(), "closed form, all rows");
+}
+
+// A sample takes 1e8 channels of pairs. Of 16 bits a pair of 32 channels counts for 81, not for 64:
+// the operands of each sum are rounded.
+TEST(BackwardClasses, EndWhereASampleHasFewerPairs) {
+  const auto method = [](DType dtype, int64_t classes) {
+    const BackwardCase c({.seq_len_q = 1500, .seq_len_kv = 1600, .head_dim = 32}, dtype,
+                         {"random", 1});
+    for (const int32_t role : {ATTEST_K, ATTEST_V}) {
+      const Tensor& x = c.tensors[size_t(role)];
+      for (int64_t n = classes * 32; n < element_count(x.spec); ++n)
+        store(x.data, dtype, n, load(x.data, dtype, n % (classes * 32)));
+    }
     return golden(c.problem, c.tensors)->method();
   };
-  EXPECT_EQ(method(47), "closed form, all rows");
-  EXPECT_TRUE(method(48).starts_with("float64, ")) << method(48);
+  constexpr const char *kAll = "closed form, all rows",
+                       *kSampleOf32Bits =
+                           "float64, 976 of 1500 queries and 1041 of 1600 keys a head",
+                       *kSampleOf16Bits =
+                           "float64, 770 of 1500 queries and 822 of 1600 keys a head";
+  EXPECT_EQ(method(ATTEST_F32, 1000), kAll);
+  EXPECT_EQ(method(ATTEST_F32, 1080), kSampleOf32Bits);
+  EXPECT_EQ(method(ATTEST_BF16, 800), kAll);
+  EXPECT_EQ(method(ATTEST_BF16, 850), kSampleOf16Bits);
 }
 
 // By the definition, one pair after the other, in code of its own.

@@ -28,14 +28,32 @@ constexpr int64_t kLeastRows = 16;  // of each head
 constexpr int64_t kTaskRows = 8, kSweptRows = 256;
 constexpr uint64_t kQuerySeed = 0x6471, kKeySeed = 0x646b, kBiasSeed = 0x6462;
 
+/// What a pair takes, in channels of it: those of its rows, and CommonOperand, which takes some 90
+/// multiply-adds in the time of a channel. In dQ it has head_dim^2 of them, in dK and dV twice as
+/// many. Kernels whose tensors are stored in 16 bits round operands; others are taken for exact.
+double pair_work(const Problem& problem) {
+  constexpr double kAddsOfAChannel = 90;
+  const auto& p = problem.as<Params>();
+  const double channels = double(p.head_dim + p.head_dim_v);
+  if (!is_coarse(problem.tensor[ATTEST_Q].dtype)) return channels;
+  return channels + 1.5 * double(p.head_dim) * double(p.head_dim) / kAddsOfAChannel;
+}
+
 /// How many rows of each head are judged, each of which has pairs with `others`.
-int64_t affordable(const Params& p, int64_t rows, int64_t others) {
-  const double row = double(p.head_dim + p.head_dim_v) * double(p.batch) * double(p.num_heads);
+int64_t affordable(const Problem& problem, int64_t rows, int64_t others) {
+  const auto& p = problem.as<Params>();
+  const double row = pair_work(problem) * double(p.batch) * double(p.num_heads);
   return std::min(rows, std::max(kLeastRows, int64_t(kMostWork / row / double(others))));
 }
 
-int64_t affordable_queries(const Params& p) { return affordable(p, p.seq_len_q, p.seq_len_kv); }
-int64_t affordable_keys(const Params& p) { return affordable(p, p.seq_len_kv, p.seq_len_q); }
+int64_t affordable_queries(const Problem& problem) {
+  const auto& p = problem.as<Params>();
+  return affordable(problem, p.seq_len_q, p.seq_len_kv);
+}
+int64_t affordable_keys(const Problem& problem) {
+  const auto& p = problem.as<Params>();
+  return affordable(problem, p.seq_len_kv, p.seq_len_q);
+}
 
 /// The positions of a head that are judged.
 std::vector<int64_t> sampled(int64_t length, int64_t count, uint64_t seed, int64_t head) {
@@ -80,8 +98,8 @@ class BackwardGolden final : public Golden {
         ties_hold_(ties_hold),
         unlike_sequences_(repeats ? 1 : p_.batch) {
     const bool all = judged == Judged::kAllPairs;
-    queries_ = all ? p_.seq_len_q : affordable_queries(p_);
-    keys_ = all ? p_.seq_len_kv : affordable_keys(p_);
+    queries_ = all ? p_.seq_len_q : affordable_queries(given_);
+    keys_ = all ? p_.seq_len_kv : affordable_keys(given_);
     count_distinct(judged == Judged::kClasses || !judges_all());
   }
 
@@ -95,8 +113,9 @@ class BackwardGolden final : public Golden {
         rows.find_steps(errors);
         rows.find_edges(errors, ties_hold_);
         for (int64_t h = 0; h < rows.group(); ++h) shared.add(rows, errors, h);
-        if (by_classes_) {
-          expect_classes(rows, errors, kv_head, sink);
+        if (!classes_.empty()) {
+          expect_classes(rows, errors, kv_head, classes_[size_t(b * p_.num_kv_heads + kv_head)],
+                         sink);
           continue;
         }
         const std::vector<int64_t> keys = sampled_keys(p_, b, kv_head, rows.length_kv(), keys_);
@@ -147,13 +166,19 @@ class BackwardGolden final : public Golden {
     return std::min({distinct_queries_, distinct_keys_, channels});
   }
   std::string method() const override {
-    if (by_classes_) return "closed form, all rows";
+    if (!classes_.empty()) return "closed form, all rows";
     if (judges_all()) return "float64, all rows";
     return fmt::format("float64, {} of {} queries and {} of {} keys a head", queries_, p_.seq_len_q,
                        keys_, p_.seq_len_kv);
   }
 
  private:
+  /// Of one key head and the query heads that read it.
+  struct Classes {
+    GroupedOrder queries, keys;
+    double pairs() const { return double(queries.place.size()) * double(keys.place.size()); }
+  };
+
   BackwardArithmetic declared(const Arithmetic& arithmetic) const {
     return BackwardArithmetic::of(arithmetic, given_);
   }
@@ -315,8 +340,8 @@ class BackwardGolden final : public Golden {
 
   // All rows of a class of keys, or of queries, have one gradient and one sigma.
   void expect_classes(const HeadRows& rows, const PairErrors& errors, int64_t kv_head,
-                      const Sink& sink) const {
-    const GroupedOrder queries = query_classes(rows), keys = key_classes(rows);
+                      const Classes& classes, const Sink& sink) const {
+    const auto& [queries, keys] = classes;
     const std::vector<int64_t> of_queries = first_indices(queries), of_keys = first_indices(keys);
     const auto key_row = [&](int32_t j) {
       return rows.geometry().key_row(rows.sequence(), kv_head, j);
@@ -503,22 +528,26 @@ class BackwardGolden final : public Golden {
   /// Whether every row is judged by its pairs.
   bool judges_all() const { return queries_ == p_.seq_len_q && keys_ == p_.seq_len_kv; }
 
-  /// Writes distinct_queries_, distinct_keys_ and by_classes_.
+  /// Writes distinct_queries_, distinct_keys_ and classes_. Classes are worth it if they have no
+  /// more pairs than the judged rows, since each takes as long.
   void count_distinct(bool wants_classes) {
     HeadRows rows(problem_, tensors_);
-    bool have_classes = wants_classes;
-    double work = 0;
+    const double heads = double(p_.batch) * double(p_.num_heads),
+                 of_queries = heads * double(queries_) * double(p_.seq_len_kv),
+                 of_keys = heads * double(keys_) * double(p_.seq_len_q);
+    double pairs = 0;  // of classes, in dQ as in dK and dV
     for (int64_t b = 0; b < p_.batch; ++b)
       for (int64_t kv_head = 0; kv_head < p_.num_kv_heads; ++kv_head) {
         rows.load(b, kv_head);
         distinct_queries_ += rows.query_order().distinct;
         distinct_keys_ += rows.key_order().distinct;
-        have_classes = have_classes && has_classes(rows);
-        if (have_classes)
-          work += double(query_classes(rows).place.size()) *
-                  double(key_classes(rows).place.size()) * double(p_.head_dim + p_.head_dim_v);
+        wants_classes = wants_classes && has_classes(rows);
+        if (!wants_classes) continue;
+        classes_.push_back({query_classes(rows), key_classes(rows)});
+        pairs += classes_.back().pairs();
+        wants_classes = 2 * pairs <= of_queries + of_keys;
       }
-    by_classes_ = have_classes && work <= kMostWork;
+    if (!wants_classes) classes_ = {};
   }
 
   const Problem given_;
@@ -530,7 +559,8 @@ class BackwardGolden final : public Golden {
   const int64_t unlike_sequences_;  // 1 where all have the same rows
   int64_t queries_ = 0, keys_ = 0;  // judged rows of each head
   int64_t distinct_queries_ = 0, distinct_keys_ = 0;
-  bool by_classes_ = false;  // all rows are judged, by their classes
+  // [batch, num_kv_heads] if all rows are judged, by their classes; else empty
+  std::vector<Classes> classes_;
 };
 
 }  // namespace
@@ -538,12 +568,12 @@ class BackwardGolden final : public Golden {
 std::vector<int64_t> judged_keys(const Problem& problem, int64_t b, int64_t kv_head,
                                  int64_t length) {
   const auto& p = problem.as<Params>();
-  return sampled_keys(p, b, kv_head, length, affordable_keys(p));
+  return sampled_keys(p, b, kv_head, length, affordable_keys(problem));
 }
 
 bool affords_all_rows(const Problem& problem) {
   const auto& p = problem.as<Params>();
-  return affordable_queries(p) == p.seq_len_q && affordable_keys(p) == p.seq_len_kv;
+  return affordable_queries(problem) == p.seq_len_q && affordable_keys(problem) == p.seq_len_kv;
 }
 
 std::unique_ptr<Golden> golden(const Problem& problem, const Tensors& tensors, bool ties_hold,
