@@ -533,10 +533,10 @@ std::vector<TermCase> terms_of_sums() {
          return c;
        },
        Bug::kLse},
-      {T::kParts, "parts", "eight keys, 65,600 in all, in four f32 sums",
-       in(ATTEST_F32, {}, 0, 16'404),
+      {T::kParts, "parts", "eight keys, 131,200 in all, in four f32 sums",
+       in(ATTEST_F32, {}, 0, 32'804),
        [] {
-         Case c = dense({.keys = 65'600, .rows = 4, .mean_v = 1, .lse = true});
+         Case c = dense({.keys = 131'200, .rows = 4, .mean_v = 1, .lse = true});
          std::vector<double> known(8 * 32);
          edit(c, ATTEST_K, [&](int64_t j, int64_t d, double x) {
            double& kept =
@@ -562,6 +562,12 @@ std::vector<TermCase> terms_of_sums() {
          return nearly_scored({.keys = 708, .lse = true},
                               [](int64_t j) { return j < 8 ? 0 : std::log(1.45 * 0x1p-7); });
        },
+       Bug::kLse},
+      {T::kRepeated,
+       "nearly_equal_in_f32",
+       "one f32 sum of 20,000 p that differ by 0.01 %",
+       {},
+       [] { return dense({.keys = 20000, .rows = 4, .q_factor = 1e-4, .lse = true}); },
        Bug::kLse},
       {T::kParts, "clusters_of_parts",
        "1,560 p in four f16 sums, of which half are 0.306 of the others",

@@ -323,7 +323,10 @@ Addend PairErrors::of_bias(const Pair& pair, const QueryErrors& query) const {
   return of_gradient(without_slope, query);
 }
 
-GradientSum::GradientSum(int64_t width) : width_(size_t(width)), finite_row_(width_) { clear(); }
+GradientSum::GradientSum(int64_t width, size_t remembered)
+    : width_(size_t(width)), addend_sample_(remembered), finite_row_(width_) {
+  clear();
+}
 
 void GradientSum::clear() {
   for (auto* row : {&sum_,        &variance_,    &squares_,    &reach_,       &group_,
@@ -332,12 +335,14 @@ void GradientSum::clear() {
                     &step_alone_, &step_groups_, &equal_size_, &equal_count_, &equal_pairs_})
     row->assign(width_, 0);
   addends_ = 0;
+  addend_sample_.clear();
   has_lost_ = has_one_way_ = has_common_ = has_alike_ = has_unsure_ = has_steps_ = false;
 }
 
 void GradientSum::add(const Addend& addend, const double* row, bool is_alone, bool ends,
                       int64_t count) {
   addends_ += count;
+  addend_sample_.add(addend.weight, row, double(count));
   if (addend.is_near && take_unsure(addend, row)) {
     if (!std::isfinite(addend.weight)) {
       if (ends) end_group();
@@ -476,20 +481,18 @@ void GradientSum::finish(const BackwardArithmetic& arithmetic, DType output, dou
   const double steps = squared(Term::kAccumulator) * u_acc * u_acc / 3 * chain,
                small = smallest_step(arithmetic, arithmetic.accumulator),
                one_way = u_acc > kStep ? factor(Term::kOneWay) * u_acc * chain / 6 : 0,
-               // Below float32, one_way bounds the errors of equal addends, too.
-      equal_addends =
-          u_acc > kStep ? 0
-                        : squared(Term::kEqualAddends) * u_acc * u_acc * chain / std::max(all, 1.0),
                output_small = factor(Term::kSmallOutput) * half_subnormal(output);
   for (size_t c = 0; c < width_; ++c) {
     // Below the smallest normal number all additions may err by their bound, the same way if the
     // addends are alike. Together they lose no more than the magnitudes of the addends.
     const double small_sum =
         factor(Term::kSmallSum) * std::min(std::sqrt(all * squares_[c]), all * small);
-    double variance =
-        variance_[c] + steps * std::max(reach_[c] * reach_[c], squares_[c]) +
-        small_sum * small_sum + one_way * one_way * reach_[c] * reach_[c] +
-        equal_addends * std::min(equal_pairs_[c] / 3, all * all / 36) * reach_[c] * reach_[c];
+    double variance = variance_[c] + steps * std::max(reach_[c] * reach_[c], squares_[c]) +
+                      small_sum * small_sum + one_way * one_way * reach_[c] * reach_[c];
+    // Below float32, one_way bounds these errors, too; above, they are nothing.
+    if (u_acc == kStep)
+      variance +=
+          u_acc * u_acc * chain / std::max(all, 1.0) * pairs_alike(c) * reach_[c] * reach_[c];
     if (has_common_) variance += common * common_[c] * common_[c];
     if (has_lost_) variance += lost_[c] * lost_[c];
     if (has_alike_) variance += alike_[c] * alike_[c];
@@ -503,6 +506,18 @@ void GradientSum::finish(const BackwardArithmetic& arithmetic, DType output, dou
                squared(Term::kOutput) * u_out * u_out / 3 * x * x + output_small * output_small;
     sigma[c] = !std::isfinite(unsure_[c]) && !std::isnan(x) ? kUnsure : std::sqrt(variance);
   }
+}
+
+// The number of pairs of addends that round alike, times the variance of what one addition rounds,
+// in units of u^2 times the square of the sum. The bound makes a gate of all steps that err by u.
+double GradientSum::pairs_alike(size_t c) const {
+  const auto all = double(addends_);
+  const double most = all * all / 36, equal = std::min(equal_pairs_[c] / 3, most);
+  double alike = 0;
+  if (factor(Term::kAlikeAddends) > 0)
+    alike = std::min(addend_sample_.chance(c, reach_[c]) * all * all / 3, most);
+  return squared(Term::kEqualAddends) * equal +
+         squared(Term::kAlikeAddends) * std::max(alike - equal, 0.0);
 }
 
 HeadRows::HeadRows(const Problem& problem, const Tensors& tensors)

@@ -14,6 +14,7 @@
 
 #include "core/operations/softmax/problem/geometry.hpp"
 #include "core/operations/softmax/sigma/sigma.hpp"
+#include "core/operations/softmax_backward/addend_sample.hpp"
 #include "core/operations/softmax_backward/backward_arithmetic.hpp"
 #include "core/operations/softmax_backward/operand_steps.hpp"
 #include "core/operations/softmax_backward/row_edge.hpp"
@@ -137,13 +138,14 @@ class PairErrors {
 /// A sum of addends for each channel of a gradient.
 class GradientSum {
  public:
-  explicit GradientSum(int64_t width);
+  /// `remembered`: of AddendSample.
+  explicit GradientSum(int64_t width, size_t remembered = AddendSample::kMost);
   void clear();
   /// Adds errors that belong to the whole sum, before it is scaled: of a row that is rounded once.
   void add_common(const CommonOperand& operand, const double* steps);
   /// Adds `addend` times row[width]. `is_alone`: no other row is equal, so that no other addend has
   /// its errors; else `ends` tells whether the next row is not equal to this one. The addend is
-  /// added `count` times. A near addend must have a count of 1.
+  /// added `count` times. A near addend must have a count of 1. `row` must live until finish().
   void add(const Addend& addend, const double* row, bool is_alone, bool ends, int64_t count = 1);
   /// Writes value and sigma, [width] each. `common`: the variance of the error that all addends
   /// share by Addend::common; `relative`: that of an error of the whole sum. sigma is kUnsure
@@ -158,11 +160,13 @@ class GradientSum {
   void add_rounded_row(const Addend& addend, const double* row, double count);
   void count_equal(double weight, const double* row, double count);
   void end_equal(size_t c);
+  double pairs_alike(size_t c) const;
   void end_run();
   void end_step_group();
 
   size_t width_;
   int64_t addends_ = 0;
+  AddendSample addend_sample_;
   bool has_lost_ = false, has_one_way_ = false, has_common_ = false, has_alike_ = false,
        has_unsure_ = false, has_steps_ = false;
   // [width_] each

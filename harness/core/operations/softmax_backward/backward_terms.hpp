@@ -38,6 +38,7 @@ enum class Term {
   kSmallSum,       // the same below the smallest normal number; numbers alike err alike
   kOneWay,         // sums in less than float32 may err the same way at each step
   kEqualAddends,   // sums in float32 of equal numbers, whose additions err alike
+  kAlikeAddends,   // the same of numbers that differ, but lie alike in the ulps of the sum
   kSwapped,        // keys near the edge of top_k that a rounded score moves across it
   kCount
 };

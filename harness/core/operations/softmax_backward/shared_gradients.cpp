@@ -12,6 +12,8 @@ namespace attest::core::backward {
 namespace {
 
 constexpr double kOne = 1;  // the row of a pair: these sums have one channel
+// So many sums are open at once that each remembers few addends.
+constexpr size_t kRemembered = 128;
 
 /// The number of each row's group of equal rows.
 std::vector<int32_t> groups_of(const GroupedOrder& order) {
@@ -39,7 +41,7 @@ SharedGradients::SharedGradients(const Problem& problem)
     : problem_(problem), p_(problem.as<Params>()) {
   const auto size = [&](int32_t role, std::vector<GradientSum>& sums) {
     if (problem.has(role))
-      sums.assign(size_t(element_count(problem.tensor[size_t(role)])), GradientSum(1));
+      sums.assign(size_t(element_count(problem.tensor[size_t(role)])), GradientSum(1, kRemembered));
     for (GradientSum& sum : sums) sum.clear();
   };
   size(ATTEST_DREL_BIAS, rel_bias_);

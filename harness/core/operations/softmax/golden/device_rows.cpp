@@ -423,7 +423,7 @@ void DeviceRows::finish(const RowScores* scores, const SigmaModel& model,
         "the error that an exp is declared with takes a third pass, which is the host's");
   if (model.needs_shared())
     throw GoldenRefused("roundings that nearly equal tokens share are found by the host");
-  if (model.sums_are_coarse())
+  if (are_coarse(model.u_acc))
     throw GoldenRefused("how addends of coarse sums round alike is found by the host");
   const Impl& own = *impl_;
   const int64_t width = own.p.head_dim_v;

