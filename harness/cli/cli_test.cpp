@@ -676,6 +676,9 @@ TEST_F(Cli, SaysInOneLineWhatIsWrong) {
       {"", 64, "attest: no command was named; there are run, bench, list"},
       {"run small.json --pace 12Hz", 64,
        "attest: --pace: no such option, did you mean '--paced'? attest run --help says"},
+      {"run small.json --pace=12Hz", 64, "attest: --pace: no such option, did you mean '--paced'?"},
+      {"run small.json --pace 12Hz --bogus", 64, "attest: --pace: no such option"},
+      {"--pace run small.json", 64, "attest: --pace: no such option; attest --help says what"},
       {"run small.json --plugin mine.cpp", 64,
        "mine.cpp: is a source file, and --plugin takes the library that is built from it: c++ "
        "-std=c++17 -O3 -shared -fPIC -fvisibility=hidden -IFOLDER_OF_ATTEST_H mine.cpp -o "
@@ -694,6 +697,7 @@ TEST_F(Cli, SaysInOneLineWhatIsWrong) {
        "nowhere.jsonl: cannot be read: No such file or directory; it must be a file that `attest "
        "run -o FILE` wrote"},
       {"doctor nothing", 64, "'nothing': the command takes no such argument; attest doctor --help"},
+      {"doctor -- nothing more", 64, "'nothing': the command takes no such argument; attest"},
       {"frob --impl naive", 64, "attest: no command 'frob', but run, bench, list, repro"},
   };
   for (const auto& [arguments, code, words] : cases) {

@@ -11,6 +11,8 @@
 namespace attest::cli {
 namespace {
 
+bool is(const CLI::Error& error, CLI::ExitCodes kind) { return error.get_exit_code() == int(kind); }
+
 /// The options of a command with their dashes: "--paced", "-o".
 std::vector<std::string> option_names(const CLI::App& command) {
   std::vector<std::string> names;
@@ -21,8 +23,11 @@ std::vector<std::string> option_names(const CLI::App& command) {
   return names;
 }
 
-/// The first word that the command does not take.
-std::string explain_extra(const CLI::App& command, const std::string& word) {
+/// The first word that the command does not take. "--" is none: options end there.
+std::string explain_extra(const CLI::App& command) {
+  std::vector<std::string> words = command.remaining();
+  std::erase(words, "--");
+  const std::string& word = words.at(0);
   if (!word.starts_with("-"))
     return fmt::format("{}: the command takes no such argument", core::in_quotes(word));
   const std::string name = word.substr(0, word.find('='));
@@ -40,21 +45,18 @@ std::vector<std::string> command_names(const CLI::App& program) {
 
 std::string print_failure(const CLI::App& program, const CLI::Error& error) {
   const std::vector<CLI::App*> chosen = program.get_subcommands();
-  if (chosen.empty() && error.get_name() == "RequiredError")
+  if (chosen.empty() && is(error, CLI::ExitCodes::RequiredError))
     return fmt::format(
         "attest: no command was named; there are {}; attest --help says what they do\n",
         fmt::join(command_names(program), ", "));
-  const CLI::App& command = chosen.empty() ? program : *chosen.front();
-  std::string text = error.what();
-  // "The following arguments were not expected: --pace 12Hz"
-  if (error.get_exit_code() == int(CLI::ExitCodes::ExtrasError)) {
-    const size_t first = text.find(": ") + 2;
-    text = explain_extra(command, text.substr(first, text.find(' ', first) - first));
-  }
+  const bool is_extra = is(error, CLI::ExitCodes::ExtrasError);
+  // An option before the name of the command is the program's.
+  const bool of_program = chosen.empty() || (is_extra && program.remaining_size() > 0);
+  const CLI::App& command = of_program ? program : *chosen.front();
+  std::string text = is_extra ? explain_extra(command) : error.what();
   std::ranges::replace(text, '\n', ' ');
   return fmt::format("attest: {}{} attest {}--help says what there is\n", text,
-                     text.ends_with('?') ? "" : ";",
-                     chosen.empty() ? "" : command.get_name() + " ");
+                     text.ends_with('?') ? "" : ";", of_program ? "" : command.get_name() + " ");
 }
 
 }  // namespace attest::cli

@@ -204,7 +204,8 @@ TEST_F(AbCli, SaysWhatIsWrong) {
       {"--before old.so --after slow.so --rounds 0", 64, "--rounds"},
       {"--before old.so --after slow.so --self-check", 64, "--self-check runs one build"},
       {"--before old.so --after slow.so --floor-from none.json", 64,
-       "--floor-from none.json: cannot be read"},
+       "none.json: cannot be read: No such file or directory; --floor-from takes what attest ab "
+       "--self-check writes"},
       {"--before old.so --after slow.so --impl --refused", 64,
        "the launch before wrote no results (exit code 64): no option --refused"},
       {"--before old.so --after poem.so", 4,

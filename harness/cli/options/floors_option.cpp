@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/tensor/error.hpp"
+#include "core/tensor/input_file.hpp"
 
 namespace attest::cli {
 
@@ -20,11 +21,9 @@ void FloorsOption::add_to(CLI::App& command) {
 
 const reports::Floors* FloorsOption::read() {
   if (path_.empty()) return nullptr;
-  std::ifstream file(path_);
+  std::ifstream file =
+      core::open_input(path_, "; --floor-from takes what attest ab --self-check writes");
   const std::string text(std::istreambuf_iterator<char>(file), {});
-  if (!file)
-    throw core::Error(
-        fmt::format("--floor-from {}: cannot be read; attest ab --self-check writes it", path_));
   try {
     floors_ = reports::floors_from_json(nlohmann::json::parse(text, nullptr, false));
   } catch (const core::Error& error) {
