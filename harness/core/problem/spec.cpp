@@ -265,6 +265,17 @@ Problem parse_problem(std::string_view line) {
   return parser.finish();
 }
 
+std::vector<std::string> lines_in_dtypes(const std::string& line,
+                                         const std::vector<std::string>& dtypes) {
+  if (dtypes.empty()) return {line};
+  if ((" " + line).find(fmt::format(" {}=", kDTypeWord)) != std::string::npos)
+    throw Error("--dtype: the problem has dtype= too; leave one out");
+  std::vector<std::string> lines;
+  for (const std::string& dtype : dtypes)
+    lines.push_back(fmt::format("{} {}={}", line, kDTypeWord, dtype));
+  return lines;
+}
+
 std::vector<std::string> spec_words(const Operation& operation) {
   std::vector<std::string> words{std::string(kDTypeWord), std::string(kUnalignedWord)};
   for (const Field& field : operation.fields()) words.emplace_back(field.name);

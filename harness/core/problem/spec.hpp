@@ -33,6 +33,10 @@ std::string print_problem(const Problem& problem);
 /// The problem of a spec line. Throws Error that names the word or field and says what would be
 /// right.
 Problem parse_problem(std::string_view line);
+/// The spec line with the word dtype= once for each of `dtypes`; the line alone if there are none.
+/// Throws Error that names the option --dtype if there are some and the line has a dtype too.
+std::vector<std::string> lines_in_dtypes(const std::string& line,
+                                         const std::vector<std::string>& dtypes);
 
 /// All words that a line of this operation may have, without their values; for hints.
 std::vector<std::string> spec_words(const Operation& operation);

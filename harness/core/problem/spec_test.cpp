@@ -14,6 +14,7 @@
 namespace attest::core {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::string error_of(const std::string& line) {
@@ -263,6 +264,16 @@ Problem random_softmax(uint64_t seed) {
   if (one_in(8)) problem.features |= ATTEST_WITH_UNALIGNED;
   finish_problem(problem);
   return problem;
+}
+
+TEST(Spec, IsRepeatedInOtherDtypes) {
+  const std::string line = "softmax seq_len_q=8 head_dim=8";
+  EXPECT_THAT(lines_in_dtypes(line, {}), ElementsAre(line));
+  EXPECT_THAT(lines_in_dtypes(line, {"f16", "bf16"}),
+              ElementsAre(line + " dtype=f16", line + " dtype=bf16"));
+  EXPECT_THAT(lines_in_dtypes("dtype=f16 seq_len_q=8", {}), ElementsAre("dtype=f16 seq_len_q=8"));
+  for (const char* twice : {"softmax dtype=f16 head_dim=8", "dtype=f16"})
+    EXPECT_THROW(lines_in_dtypes(twice, {"f32"}), Error) << twice;
 }
 
 TEST(Spec, EveryRandomProblemComesBackFromItsLine) {

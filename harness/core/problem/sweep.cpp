@@ -219,21 +219,15 @@ Scaling scaling_of_spec(std::string_view spec, const std::vector<std::string>& o
   const std::string operation = words.front().key;
   words.erase(words.begin());
   add_first_sizes(operation_of(operation), over, words);
-  if (!dtypes.empty() && find_word(words, "dtype"))
-    throw Error("--dtype: the problem has dtype= too; leave one out");
-  const Problem problem = parse_problem(print_spec(operation, words));
-  std::erase_if(words, [](const Word& word) { return word.key == "dtype"; });
   Scaling scaling;
   scaling.over = over;
-  scaling.base.name = name_by_features(problem);
   scaling.base.operation = operation;
-  scaling.base.dtypes = {problem.dtype};
-  if (!dtypes.empty()) scaling.base.dtypes.clear();
-  for (const std::string& dtype : dtypes) {
-    words.push_back({"dtype", dtype});
-    scaling.base.dtypes.push_back(parse_problem(print_spec(operation, words)).dtype);
-    words.pop_back();
-  }
+  const std::string line = print_spec(operation, words);
+  const std::vector<std::string> lines = lines_in_dtypes(line, dtypes);
+  scaling.base.name = name_by_features(parse_problem(line));
+  for (const std::string& in_dtype : lines)
+    scaling.base.dtypes.push_back(parse_problem(in_dtype).dtype);
+  std::erase_if(words, [](const Word& word) { return word.key == "dtype"; });
   scaling.base.words = std::move(words);
   return scaling;
 }

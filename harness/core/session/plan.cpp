@@ -170,18 +170,14 @@ Plan plan_suites(const std::vector<std::string>& suites, const CaseFilter& filte
 
 Plan plan_spec(const SpecJob& job, const std::vector<std::string>& fills,
                const std::string& case_name, const std::vector<std::string>& dtypes) {
-  if (!dtypes.empty() && (" " + job.spec).find(" dtype=") != std::string::npos)
-    throw Error("--dtype: the problem has dtype= too; leave one out");
-  std::vector<SpecJob> sources;
-  for (const std::string& dtype : dtypes)
-    sources.push_back({fmt::format("{} dtype={}", job.spec, dtype), job.inputs});
-  if (dtypes.empty()) sources.push_back(job);
   Plan plan;
-  for (const SpecJob& source : sources) {
+  for (const std::string& line : lines_in_dtypes(job.spec, dtypes)) {
+    SpecJob source = job;
+    source.spec = line;
     const Problem problem = parse_problem(source.spec);
     require_fills("--fill", fills, known_fills(problem, job.inputs != "random"));
     const std::string dtype(dtype_name(problem.dtype));
-    plan.jobs.push_back({"", case_name, dtype, fills, 0, source});
+    plan.jobs.push_back({"", case_name, dtype, fills, 0, std::move(source)});
   }
   return plan;
 }

@@ -115,6 +115,7 @@ TEST(SpecPlans, HaveAJobForEachDtype) {
       plan_spec({.spec = kDense, .only_impls = {"flash*"}}, {"random"}, "mine", {"f16", "bf16"});
   EXPECT_THAT(job_names(plan), ElementsAre("mine f16", "mine bf16"));
   EXPECT_THAT(plan.jobs[1].fills, ElementsAre("random"));
+  EXPECT_THAT(plan.jobs[1].only_impls(), ElementsAre("flash*"));
   const Plan one = plan_spec({.spec = kDense, .only_impls = {"flash*"}}, {}, "mine");
   EXPECT_THAT(one.jobs[0].only_impls(), ElementsAre("flash*"));
   EXPECT_EQ(one.jobs[0].token_line(), "");
