@@ -29,8 +29,7 @@ constexpr const char* kVerdictWords[] = {"same", "regressed", "fixed", "skipped"
 constexpr const char* kRatios = "x: after / before, with its interval";
 constexpr const char* kFastest =
     "(fast): x is of the time that a tenth of the runs beat, which varies less; times, and the "
-    "other "
-    "x, are medians";
+    "other x, are medians";
 
 struct Meaning {
   const char* code;

@@ -13,6 +13,8 @@ struct Limits {
   uint64_t memory_bytes = 0;
   double budget_s = 0.25;    // of timed runs, for each implementation and case
   double case_limit_s = 20;  // a case is skipped where its four least runs would take longer
+
+  double budget_ns() const { return budget_s * 1e9; }
 };
 
 }  // namespace attest::core

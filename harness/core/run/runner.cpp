@@ -353,7 +353,7 @@ RelationRecord CaseRunner::check_repetition(const Trial& trial) {
   const bool quick = wants_relations(options_.relations, problem_, run_ns),
              has_extreme = quick && trial.workspace_bytes > 0 && fills_.front() != kHuge &&
                            std::ranges::find(fills_, kHuge) != fills_.end();
-  return repetition_->run(trial, {.runs = repeated_runs(run_ns, options_.limits.budget_s * 1e9,
+  return repetition_->run(trial, {.runs = repeated_runs(run_ns, options_.limits.budget_ns(),
                                                         options_.relations == RelationChoice::kAll),
                                   .quick = quick,
                                   .extreme = has_extreme ? &inputs(std::string(kHuge)) : nullptr});
@@ -362,9 +362,8 @@ RelationRecord CaseRunner::check_repetition(const Trial& trial) {
 // One plan that runs again with one tensor changed.
 RelationRecord CaseRunner::check_changed_tensors(const Trial& trial) {
   if (!changed_tensors_)
-    changed_tensors_ =
-        std::make_unique<ChangedTensors>(problem_, inputs(fills_.front()), spec_seed(spec_),
-                                         options_.limits.budget_s * 1e9, goldens_);
+    changed_tensors_ = std::make_unique<ChangedTensors>(
+        problem_, inputs(fills_.front()), spec_seed(spec_), options_.limits.budget_ns(), goldens_);
   return changed_tensors_->run(
       trial, wants_relations(options_.relations, problem_, trial.quickest_run_ns()));
 }

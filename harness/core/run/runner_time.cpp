@@ -183,7 +183,7 @@ Outcome CaseRunner::time(Trial& trial) {
   trial.before = read_machine_state();
   const TimeResult timed = trial.plugin.time(trial.implementation, problem_, set.tensors(),
                                              {.expected_ns = trial.fills.back().run_ns,
-                                              .budget_ns = options_.limits.budget_s * 1e9,
+                                              .budget_ns = options_.limits.budget_ns(),
                                               .seed = seed});
   trial.after = read_machine_state();
   const DeviceState device_after = kind.state ? kind.state() : DeviceState{};
