@@ -61,13 +61,24 @@ std::string what_differs(const Explained& failed) {
 
 }  // namespace
 
+std::optional<Errors> errors_of_verdict(const Record& record) {
+  const auto was_compared = [](const auto& check) { return check.judgement.exact_elements > 0; };
+  const auto is_bad = [](const auto& check) { return check.judgement.outcome.is_bad(); };
+  if (std::ranges::none_of(record.fills, was_compared)) return std::nullopt;
+  const auto relation = std::ranges::find_if(record.relations, is_bad);
+  if (relation == record.relations.end() || std::ranges::any_of(record.fills, is_bad))
+    return Errors{record.max_ratio, record.rms_ratio};
+  if (relation->judgement.max_ratio <= 1) return std::nullopt;
+  return Errors{relation->judgement.max_ratio, relation->judgement.rms_ratio};
+}
+
 std::vector<std::string> findings(const Record& record) {
   std::vector<std::string> found = rerun_words(record);
   const std::optional<Explained> first = first_explained(record);
   if (!first) return found;
   const core::Judgement& judgement = *first->judgement;
-  if (judgement.location)
-    found.push_back(fmt::format("on {}: {}", first->check, print_location(*judgement.location)));
+  for (const core::Location& location : locations(judgement))
+    found.push_back(fmt::format("on {}: {}", first->check, print_location(location)));
   // An output that changes from run to run is not that of a mistake in the formula.
   if (core::shows_race(record)) return found;
   if (judgement.guess) found.push_back(*judgement.guess);

@@ -36,9 +36,9 @@ std::string share(double ratio) {
 std::string line(const Record& r, size_t width, bool colour) {
   std::string text = fmt::format("  {:<{}}  {}", printable(r.impl), width,
                                  verdict_column(r.outcome.verdict(), colour));
-  const bool judged = !r.fills.empty() && r.fills.front().judgement.exact_elements > 0;
-  text += fmt::format(" {:>6} {:>6}", judged ? share(r.max_ratio) : "",
-                      judged ? share(r.rms_ratio) : "");
+  const std::optional<Errors> errors = errors_of_verdict(r);
+  text += fmt::format(" {:>6} {:>6}", errors ? share(errors->largest) : "",
+                      errors ? share(errors->rms) : "");
   if (r.time && !is_overruled(r)) {
     const double spread =
         r.time->median_ns > 0 ? (r.time->q3_ns - r.time->q1_ns) / r.time->median_ns * 100 : 0;

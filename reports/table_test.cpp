@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "reports/findings.hpp"
+
 namespace attest::reports {
 namespace {
 
@@ -102,6 +104,40 @@ core::FillRecord judged(const std::string& fill, core::ReasonCode code) {
     one.judgement.guess = "no known mistake gives this output";
   }
   return one;
+}
+
+// One mistake may spoil several outputs, each at another place.
+TEST(Table, SaysWhereEachOutputIsWrong) {
+  core::Record r = passed_on_cpu();
+  r.outcome.code = core::ReasonCode::kFailTolerance;
+  r.fills = {judged("random", core::ReasonCode::kFailTolerance)};
+  set_locations(r.fills[0].judgement, {{.tensor = "o", .elements = 9, .wrong_elements = 3},
+                                       {.tensor = "lse", .elements = 3, .wrong_elements = 1}});
+  const std::string text = print_hints(r, 4);
+  EXPECT_NE(text.find("on random: o: 3 of 9 elements"), std::string::npos) << text;
+  EXPECT_NE(text.find("on random: lse: 1 of 3 elements"), std::string::npos) << text;
+}
+
+// The fills pass, so their errors say nothing of the verdict.
+TEST(Table, ShowsTheErrorsThatTheVerdictComesFrom) {
+  core::Record r = passed_on_cpu();
+  EXPECT_EQ(errors_of_verdict(r)->largest, r.max_ratio);
+  r.outcome = {core::ReasonCode::kFailTolerance, "of its variant 'window'"};
+  r.time.reset();
+  r.relations.push_back({.relation = "plan-reuse"});
+  core::Judgement& judgement = r.relations.back().judgement;
+  judgement.outcome = r.outcome;
+  judgement.max_ratio = 1234;
+  judgement.rms_ratio = 56;
+  ASSERT_TRUE(errors_of_verdict(r));
+  EXPECT_EQ(errors_of_verdict(r)->largest, 1234);
+  EXPECT_EQ(errors_of_verdict(r)->rms, 56);
+  EXPECT_NE(print_table({r}, false).find(" 1.2e+03     56  of its variant"), std::string::npos)
+      << print_table({r}, false);
+  judgement.max_ratio = 0.5;
+  EXPECT_FALSE(errors_of_verdict(r)) << "no error made it fail";
+  r.fills[0].judgement.outcome = r.outcome;
+  EXPECT_EQ(errors_of_verdict(r)->largest, r.max_ratio) << "a fill fails, too";
 }
 
 // Which inputs pass and which do not is half of an explanation.

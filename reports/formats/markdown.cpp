@@ -70,9 +70,8 @@ std::string word(const Record& r) {
   std::string text(name(r.outcome.verdict()));
   if (r.outcome.is_bad()) text = "**" + text + "**";
   if (r.outcome.code == ReasonCode::kUnsupportedVector) text += ": " + prose(r.outcome.reason);
-  const bool judged = std::ranges::any_of(
-      r.fills, [](const auto& fill) { return fill.judgement.exact_elements > 0; });
-  if (judged) text += fmt::format(" {:.2g}", r.max_ratio);
+  if (const std::optional<Errors> errors = errors_of_verdict(r))
+    text += fmt::format(" {:.2g}", errors->largest);
   if (r.time) text += ", " + print_time(r.time->median_ns);
   return text;
 }

@@ -189,7 +189,7 @@
     const words = grade => grade === "." ? "within the gate" : grade === "x"
       ? "not finite, or beyond all measure" : `up to ${grouped(10 ** grade)} times the gate`;
     const picture = shape("svg", {viewBox: `0 0 640 ${height * map.cells.length}`, role: "img",
-      "aria-label": "Where the errors lie: " + fill.location, class: "errors"});
+      "aria-label": "Where the errors lie: " + fill.locations[0], class: "errors"});
     map.cells.forEach((line, y) => {
       for (const run of line.matchAll(/(.)\1*/g)) {  // equal neighbours are drawn as one
         const grade = run[1], length = run[0].length, lines = map.cells.length;
@@ -327,7 +327,7 @@
     say("Reason", record.reason);
     if (record.code && data.reasons[record.code]) say(record.code, data.reasons[record.code]);
     for (const fill of record.fills || []) {
-      say("Where, on " + fill.name, fill.location);
+      for (const location of fill.locations || []) say("Where, on " + fill.name, location);
       say("Guess", fill.guess);
     }
     if (compared(record))

@@ -77,7 +77,8 @@ json judgement_json(const std::string& name, const Judgement& j) {
                     {"expected", core::number(j.worst->expected)},
                     {"got", core::number(j.worst->got)},
                     {"ratio", core::number(j.worst->ratio)}};
-  if (j.location) one["location"] = print_location(*j.location);
+  for (const core::Location& location : locations(j))
+    one["locations"].push_back(print_location(location));
   if (j.location && j.location->map) one["map"] = core::to_json(*j.location->map);
   if (j.guess) one["guess"] = *j.guess;
   return one;

@@ -323,6 +323,19 @@ void question(Judgement& judgement, const Problem& problem, const Golden& golden
 
 }  // namespace
 
+std::vector<Location> locations(const Judgement& judgement) {
+  std::vector<Location> all = judgement.more_locations.value_or(std::vector<Location>());
+  if (judgement.location) all.insert(all.begin(), *judgement.location);
+  return all;
+}
+
+void set_locations(Judgement& judgement, std::vector<Location> found) {
+  if (found.empty()) return;
+  judgement.location = std::move(found.front());
+  found.erase(found.begin());
+  if (!found.empty()) judgement.more_locations = std::move(found);
+}
+
 Judgement judge(const Problem& problem, const Golden& golden, const Arithmetic& arithmetic,
                 const Tensors& tensors, const Tensors* inputs) {
   std::map<int32_t, Tally> tallies;

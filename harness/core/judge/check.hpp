@@ -26,7 +26,9 @@ struct Judgement {
   double max_ratio = 0;
   double rms_ratio = 0;  // root mean square error / its gate
   std::optional<Mismatch> worst;
-  std::optional<Location> location;          // if it failed and elements are wrong by themselves
+  std::optional<Location> location;  // if it failed and elements are wrong by themselves
+  // Of the other outputs with such elements, if there are any
+  std::optional<std::vector<Location>> more_locations;
   std::optional<std::string> guess;          // guess_mistake of the record's first location
   int64_t exact_elements = 0;                // compared with their true value
   int64_t swept_elements = 0;                // compared with a range
@@ -41,6 +43,11 @@ inline bool is_far_off(const Judgement& judgement) {
   return judgement.outcome.is_bad() && judgement.outcome.code != ReasonCode::kErrorToleranceModel &&
          !(judgement.max_ratio <= 1);
 }
+
+/// The locations of all outputs.
+std::vector<Location> locations(const Judgement& judgement);
+/// Sets the locations to those of locate_all.
+void set_locations(Judgement& judgement, std::vector<Location> found);
 
 /// Judges all outputs of `problem` in `tensors`. The ratios come from exact chunks; a sweep can
 /// only fail an output. If `inputs` is not null, the tolerance check runs before fail:tolerance: if

@@ -32,6 +32,7 @@ class Survey {
   void add(const Expected& chunk, const std::vector<double>& errors) {
     for (size_t r = 0; r < chunk.rows.size(); ++r) {
       ++rows_;
+      exact_rows_ += chunk.value != nullptr;
       elements_ += chunk.width;
       const std::vector<int64_t> index = row_index(spec_, chunk.leading, chunk.rows[r]);
       for (int axis = 0; axis < chunk.leading; ++axis) judge(axis, index[size_t(axis)]);
@@ -59,6 +60,7 @@ class Survey {
                       .wrong_elements = wrong_elements_,
                       .rows = rows_,
                       .wrong_rows = wrong_rows_,
+                      .exact_rows = exact_rows_,
                       .first = first_,
                       .last = last_,
                       .parts = {},
@@ -82,7 +84,7 @@ class Survey {
 
   const TensorSpec& spec_;
   std::vector<std::vector<bool>> judged_, wrong_;  // [axis][index]
-  int64_t elements_ = 0, wrong_elements_ = 0, rows_ = 0, wrong_rows_ = 0;
+  int64_t elements_ = 0, wrong_elements_ = 0, rows_ = 0, wrong_rows_ = 0, exact_rows_ = 0;
   std::vector<int64_t> first_, last_;
   ErrorMapBuilder map_;
 };
@@ -113,8 +115,8 @@ std::vector<double> element_errors(const Tensor& tensor, const Expected& chunk) 
 
 }  // namespace
 
-std::optional<Location> locate(const Problem& problem, const Golden& golden,
-                               const Arithmetic& arithmetic, const Tensors& tensors) {
+std::vector<Location> locate_all(const Problem& problem, const Golden& golden,
+                                 const Arithmetic& arithmetic, const Tensors& tensors) {
   std::map<int32_t, Survey> surveys;
   std::mutex lock;
   golden.expect(arithmetic, [&](const Expected& chunk) {
@@ -123,16 +125,27 @@ std::optional<Location> locate(const Problem& problem, const Golden& golden,
     surveys.try_emplace(chunk.role, problem.tensor[size_t(chunk.role)], chunk.leading)
         .first->second.add(chunk, errors);
   });
+  std::vector<Location> found;
   for (const auto& [role, survey] : surveys)
-    if (survey.has_wrong()) return survey.location(*problem.operation, role);
-  return std::nullopt;
+    if (survey.has_wrong()) found.push_back(survey.location(*problem.operation, role));
+  return found;
+}
+
+std::optional<Location> locate(const Problem& problem, const Golden& golden,
+                               const Arithmetic& arithmetic, const Tensors& tensors) {
+  std::vector<Location> all = locate_all(problem, golden, arithmetic, tensors);
+  return all.empty() ? std::nullopt : std::optional(std::move(all.front()));
 }
 
 std::string print_location(const Location& location) {
-  std::string text =
-      fmt::format("{}: {} of {} elements are wrong, in {} of {} rows, from [{}] to [{}]",
-                  location.tensor, location.wrong_elements, location.elements, location.wrong_rows,
-                  location.rows, fmt::join(location.first, ","), fmt::join(location.last, ","));
+  const bool is_sampled = location.exact_rows && *location.exact_rows < location.rows;
+  std::string text = fmt::format(
+      "{}: {} of {} elements are wrong, in {} of {} rows{}, from [{}] to [{}]", location.tensor,
+      location.wrong_elements, location.elements, location.wrong_rows, location.rows,
+      is_sampled ? fmt::format(" ({} have their true values to compare with, the others a range)",
+                               *location.exact_rows)
+                 : "",
+      fmt::join(location.first, ","), fmt::join(location.last, ","));
   for (const Location::Part& part : location.parts)
     text += fmt::format("; {}: {}", part.dim, part.indices);
   return text;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "testing/scale_operation.hpp"
@@ -69,6 +70,38 @@ TEST_F(Locate, CountsAndNamesFirstAndLast) {
   EXPECT_EQ(print_location(found),
             "y: 33 of 480 elements are wrong, in 3 of 40 rows, from [32,1] to [34,11]; dim 0: 32 "
             "to 34; dim 1: 1 and up");
+}
+
+// Of most rows only a range is known. What is counted has to say so.
+TEST_F(Locate, SaysHowManyRowsHaveATrueValue) {
+  struct EverySecond final : Golden {
+    void expect(const Arithmetic&, const Sink& sink) const override {
+      const std::vector<double> value(kWidth, 3), sigma(kWidth, 1e-6), low(kWidth, 2),
+          high(kWidth, 4);
+      for (int64_t r = 0; r < kRows; ++r) {
+        Expected chunk{.role = kY, .leading = 1, .width = kWidth, .rows = {&r, 1}};
+        if (r % 2 == 0) {
+          chunk.value = value.data();
+          chunk.sigma = sigma.data();
+        } else {
+          chunk.low = low.data();
+          chunk.high = high.data();
+        }
+        sink(chunk);
+      }
+    }
+    std::string method() const override { return "every second row"; }
+  };
+  std::ranges::fill(y_, 3.0f);
+  y_[0] = 3.5f;       // wrong
+  y_[kWidth] = 3.5f;  // in its range
+  y_[5 * kWidth] = 5;
+  const auto found = locate(problem_, EverySecond(), {}, tensors_);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->exact_rows, kRows / 2);
+  EXPECT_EQ(print_location(*found),
+            "y: 2 of 480 elements are wrong, in 2 of 40 rows (20 have their true values to compare "
+            "with, the others a range), from [0,0] to [5,0]; dim 0: 2 of 40: 0, 5; dim 1: 0");
 }
 
 TEST_F(Locate, SaysNothingOfADimThatIsWrongEverywhere) {

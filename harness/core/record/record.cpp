@@ -48,6 +48,7 @@ void walk(Location& l, Visit&& visit) {
   visit("wrong_elements", l.wrong_elements);
   visit("rows", l.rows);
   visit("wrong_rows", l.wrong_rows);
+  visit("exact_rows", l.exact_rows);
   visit("first", l.first);
   visit("last", l.last);
   visit("parts", l.parts);
@@ -61,6 +62,7 @@ void walk(Judgement& j, Visit&& visit) {
   visit("rms_ratio", j.rms_ratio);
   visit("worst", j.worst);
   visit("location", j.location);
+  visit("more_locations", j.more_locations);
   visit("guess", j.guess);
   visit("exact_elements", j.exact_elements);
   visit("swept_elements", j.swept_elements);

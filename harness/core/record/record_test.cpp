@@ -51,11 +51,21 @@ Record sample() {
       .wrong_elements = 1,
       .rows = 2,
       .wrong_rows = 1,
+      .exact_rows = 1,
       .first = {0, 1, 2, 3},
       .last = {0, 1, 2, 3},
       .parts = {{"head", "1"}},
       .map = ErrorMap{
           .across = "query", .down = "batch x head", .columns = 2, .lines = 1, .cells = {".x"}}};
+  fill.judgement.more_locations = {Location{.tensor = "lse",
+                                            .elements = 2,
+                                            .wrong_elements = 1,
+                                            .rows = 2,
+                                            .wrong_rows = 1,
+                                            .first = {0, 1, 2},
+                                            .last = {0, 1, 2},
+                                            .parts = {},
+                                            .map = {}}};
   fill.judgement.guess = "it is as if softmax_scale were 1";
   fill.reruns = RerunRecord{.runs = 9,
                             .others = {{.outputs_hash = "0011223344556677",
@@ -143,6 +153,8 @@ TEST(Record, SurvivesTheRoundTrip) {
   EXPECT_EQ(line["rms_ratio"], "nan");
   EXPECT_EQ(line["fills"][0]["judgement"]["location"]["parts"][0]["dim"], "head");
   EXPECT_EQ(line["fills"][0]["judgement"]["location"]["map"]["cells"][0], ".x");
+  EXPECT_EQ(line["fills"][0]["judgement"]["location"]["exact_rows"], 1);
+  EXPECT_EQ(line["fills"][0]["judgement"]["more_locations"][0]["tensor"], "lse");
   EXPECT_EQ(line["fills"][0]["judgement"]["guess"], "it is as if softmax_scale were 1");
   EXPECT_EQ(line["fills"][0]["seed"], "8000000000000000");
   EXPECT_EQ(line["fills"][0]["reruns"]["others"][0]["code"], "fail:nan");

@@ -101,8 +101,9 @@ Judgement CaseRunner::judge_outputs(const PreparedInputs& prepared, const Arithm
 // Says where the outputs of a trial that failed are wrong. One guess is enough for a record.
 void CaseRunner::explain(Judgement& judgement, const PreparedInputs& prepared, Trial& trial) {
   const Tensors& outputs = trial.outputs->tensors();
-  judgement.location = goldens_.of(prepared).use(
-      [&](const Golden& golden) { return locate(problem_, golden, trial.arithmetic, outputs); });
+  set_locations(judgement, goldens_.of(prepared).use([&](const Golden& golden) {
+    return locate_all(problem_, golden, trial.arithmetic, outputs);
+  }));
   if (!judgement.location || trial.is_guessed) return;
   judgement.guess = guess_mistake(problem_, trial.arithmetic, prepared.shared().tensors(), outputs);
   trial.is_guessed = judgement.guess.has_value();

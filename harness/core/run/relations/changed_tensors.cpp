@@ -193,9 +193,9 @@ Outcome ChangedTensors::judge(const Trial& trial, const Change& change,
       fmt::format(" ({}, {})", where,
                   run.failure ? "a process of its own fails too: " + run.failure->reason
                               : "and in a process of its own too");
-  judged.location = goldens_.of(*change.inputs).use([&](const Golden& golden) {
-    return locate(problem_, golden, trial.arithmetic, outputs.tensors());
-  });
+  set_locations(judged, goldens_.of(*change.inputs).use([&](const Golden& golden) {
+    return locate_all(problem_, golden, trial.arithmetic, outputs.tensors());
+  }));
   judgement = judged;
   return judged.outcome;
 }

@@ -261,7 +261,8 @@ void PlanReuse::explain(const Part& part, const SharedTensors& outputs,
           : fmt::format(" (of {}, which fails by itself: '{}')", part.member.name,
                         print_problem(problem));
   if (!diagnosed_) return;
-  judgement.location = locate(problem, *part.member.golden, part.arithmetic, outputs.tensors());
+  set_locations(judgement,
+                locate_all(problem, *part.member.golden, part.arithmetic, outputs.tensors()));
   if (judgement.location)
     judgement.guess =
         guess_mistake(problem, part.arithmetic, part.member.inputs->tensors(), outputs.tensors());

@@ -187,8 +187,9 @@ void VectorRunner::explain(Record& record) const {
   const PreparedInputs prepared(problem, vector_.given);
   const Tensors& inputs = prepared.shared().tensors();
   if (vector_.arithmetic)
-    bad->judgement.location = GoldenStore(nullptr).of(prepared).use(
-        [&](const Golden& golden) { return locate(problem, golden, arithmetic, outputs); });
+    set_locations(bad->judgement, GoldenStore(nullptr).of(prepared).use([&](const Golden& golden) {
+      return locate_all(problem, golden, arithmetic, outputs);
+    }));
   bad->judgement.guess = guess_mistake(problem, arithmetic, inputs, outputs);
 }
 
