@@ -156,7 +156,7 @@ std::string legend(const core::Results& results, const Peaks& peaks) {
       any_few ? " (*: too few samples for that; from least to largest)" : "");
   text += roofline_legend(results, peaks);
   if (const std::string excess = print_excess(results.records); !excess.empty())
-    text += "ERROR of attest: " + excess + "\n";
+    text += "warning: " + excess + "\n";
   return text;
 }
 

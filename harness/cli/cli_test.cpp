@@ -524,6 +524,8 @@ TEST_F(Cli, StopsAtTheFirstBadRecordIfAsked) {
   EXPECT_EQ(stopped.code, 1);
   EXPECT_THAT(stopped.text, HasSubstr("attest: stopped after the first bad record (--fail-fast); "
                                       "what was measured is kept, and --resume r.jsonl without"));
+  EXPECT_THAT(attest(arguments + "--fail-fast").text,
+              HasSubstr("(--fail-fast); nothing of it is kept: -o FILE would keep it\n"));
   EXPECT_THAT(text("r.md"), HasSubstr("r.jsonl: the run did not end"));
   EXPECT_THAT(attest("report r.jsonl").text, HasSubstr("The run was not completed"));
   const std::vector<json> kept = lines("r.jsonl");
@@ -631,6 +633,10 @@ TEST_F(Cli, SaysInOneLineWhatIsWrong) {
       {"run twice.json", 64, "twice.json"},
       {"run typo.json", 64, "head_dim"},
       {"run small.json --impl 'nobody*'", 64, "matches none of"},
+      {"run small.json --impl flash_cuda_sm999", 64, "; these are loaded, --plugin FILE loads"},
+      {"run small.json --case b", 64, "small/b/causal, did you mean 'b/causal'?"},
+      {"list --events backward --case vit_ti", 64, ", did you mean 'vit_ti"},
+      {"run default --quick --case nothing", 64, "--quick --case nothing: matches none of: "},
       {"run nobody.json", 64, "nobody.json: case 'a': impls: flash: matches none of: "},
       {"run nobody.json", 64, "did you mean 'flash_cpu'?"},
       {"repro 'softmax dtype=f8e4m3 seq_len_q=8 head_dim=8'", 64,
@@ -870,6 +876,9 @@ TEST_F(Cli, ExplainsFills) {
   EXPECT_THAT(one.text, HasSubstr("a maximum that starts too high"));
   EXPECT_THAT(attest("explain rising_2").text,
               HasSubstr("rising_2, a further round of the fill rising\n  Its inputs: a maximum"));
+  EXPECT_THAT(
+      attest("explain repeated").text,
+      HasSubstr("\n  Problems that have it: gradients in which every query sees every key"));
   for (const char* word : {"hug", "huge_2", "rising_1", "rising_", "rising_x"})
     EXPECT_EQ(attest(std::string("explain ") + word).code, 64) << word;
   EXPECT_THAT(attest("explain hug").text, HasSubstr("did you mean 'huge'?"));

@@ -6,10 +6,11 @@
 namespace attest::reports {
 
 struct FillWords {
-  std::string_view fill;    // "huge"
-  std::string_view inputs;  // "logits near 30,000, near -30,000 or near 0 in a row"
-  std::string_view shows;   // "a maximum that starts too high, scores that overflow"
-  bool has_rounds = false;  // there may be "rising_2", "rising_3" and so on
+  std::string_view fill;      // "huge"
+  std::string_view inputs;    // "logits near 30,000, near -30,000 or near 0 in a row"
+  std::string_view shows;     // "a maximum that starts too high, scores that overflow"
+  std::string_view problems;  // that have it: "softmax attention, but not with top_k or in 8 bits"
+  bool has_rounds = false;    // there may be "rising_2", "rising_3" and so on
 };
 
 /// Has an entry for each fill of attest's own operations. core/judge/INPUTS.md says more of them.

@@ -45,7 +45,7 @@ TEST(Limits, EveryReportShowsIt) {
   core::Results results{.path = "x.jsonl", .complete = true};
   results.begun = true;
   results.records = {of_share("a", 1.25)};
-  EXPECT_THAT(print_bench(results, false), HasSubstr("ERROR of attest: 1 record is faster"));
+  EXPECT_THAT(print_bench(results, false), HasSubstr("\nwarning: 1 record is faster"));
   EXPECT_THAT(warnings_of({results}),
               ::testing::Contains(HasSubstr("x.jsonl: 1 record is faster")));
   results.records = {of_share("a", 0.9)};

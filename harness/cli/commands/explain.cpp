@@ -57,6 +57,7 @@ void explain(const reports::FillWords& fill, const std::string& word) {
   fmt::print("{}, {}\n{}{}", word, what,
              wrapped("  ", "  ", fmt::format("Its inputs: {}.", fill.inputs)),
              wrapped("  ", "  ", fmt::format("It shows {}.", fill.shows)));
+  fmt::print("{}", wrapped("  ", "  ", fmt::format("Problems that have it: {}.", fill.problems)));
 }
 
 void list_fills() {

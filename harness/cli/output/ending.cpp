@@ -77,7 +77,7 @@ void print_noise(const std::vector<core::Record>& records) {
 
 void print_excess(const std::vector<core::Record>& records) {
   const std::string excess = reports::print_excess(records);
-  if (!excess.empty()) print_line("ERROR of attest: " + excess);
+  if (!excess.empty()) print_line("warning: " + excess);
 }
 
 // What can be done next, as commands.
@@ -107,13 +107,13 @@ void print_next(const std::vector<core::Record>& records, const JudgingOptions& 
 }
 
 void print_stop(const JudgingOptions& options) {
-  fmt::print(stderr, "attest: {}; what was measured is kept",
-             interrupted() ? "interrupted" : "stopped after the first bad record (--fail-fast)");
   const std::string& path = options.results_path();
-  if (!path.empty())
-    fmt::print(stderr, ", and --resume {}{} goes on with it", path,
-               options.fail_fast ? " without --fail-fast" : "");
-  fmt::print(stderr, "\n");
+  fmt::print(stderr, "attest: {}; {}\n",
+             interrupted() ? "interrupted" : "stopped after the first bad record (--fail-fast)",
+             path.empty() ? "nothing of it is kept: -o FILE would keep it"
+                          : fmt::format("what was measured is kept, and --resume {}{} goes on "
+                                        "with it",
+                                        path, options.fail_fast ? " without --fail-fast" : ""));
 }
 
 void print_counts(const std::vector<core::Record>& records) {

@@ -16,8 +16,8 @@ void print_shares(const core::Shares& shares);
 void print_overruled(const std::map<std::string, core::Overruled>& overruled);
 /// How many times are noisy. Prints nothing if none is.
 void print_noise(const std::vector<core::Record>& records);
-/// Which times are shorter than the limits of the machine allow: attest is wrong then. Prints
-/// nothing if none is.
+/// Warns of times that are shorter than the limits of the machine allow: attest is wrong then.
+/// Prints nothing if none is.
 void print_excess(const std::vector<core::Record>& records);
 /// The commands that a user may want next.
 void print_next(const std::vector<core::Record>& records, const JudgingOptions& options);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "core/problem/hint.hpp"
 #include "core/tensor/error.hpp"
 
 namespace attest::core {
@@ -27,6 +28,25 @@ std::vector<std::string> listed(const std::vector<std::string>& names) {
   return once;
 }
 
+// ", did you mean 'vit_ti/self'?" for 'vit_ti' and for 'vit_t*x'. Of several names that begin so,
+// the shortest is meant; else a name that is near, or that has the word in it.
+std::string hint(std::string_view glob, const std::vector<std::string>& names) {
+  std::string word(glob);
+  std::erase(word, '*');
+  if (word.empty()) return "";
+  const auto shortest = [&](const auto& fits) {
+    const std::string* least = nullptr;
+    for (const std::string& name : names)
+      if (fits(name) && (!least || name.size() < least->size())) least = &name;
+    return least ? fmt::format(", did you mean '{}'?", *least) : "";
+  };
+  std::string text = shortest([&](const std::string& name) { return name.starts_with(word); });
+  if (text.empty()) text = did_you_mean(word, names);
+  if (text.empty())
+    text = shortest([&](const std::string& name) { return name.find(word) != std::string::npos; });
+  return text;
+}
+
 }  // namespace
 
 void require_matches(const std::string& what, const std::vector<std::string>& globs,
@@ -37,10 +57,11 @@ void require_matches(const std::string& what, const std::vector<std::string>& gl
                      [&](const std::string& name) { return matches(name, {glob}); })) {
       const std::vector<std::string> known = listed(names);
       const size_t shown = std::min(known.size(), kShown);
-      throw Error(fmt::format(
-          "{} {}: matches none of: {}{}", what, glob,
-          fmt::join(known.begin(), known.begin() + std::ptrdiff_t(shown), ", "),
-          known.size() > shown ? fmt::format(" and {} more", known.size() - shown) : ""));
+      throw Error(
+          fmt::format("{} {}: matches none of: {}{}{}", what, glob,
+                      fmt::join(known.begin(), known.begin() + std::ptrdiff_t(shown), ", "),
+                      known.size() > shown ? fmt::format(" and {} more", known.size() - shown) : "",
+                      hint(glob, names)));
     }
 }
 

@@ -9,7 +9,7 @@ namespace attest::core {
 bool matches(const std::string& name, const std::vector<std::string>& globs);
 /// Throws Error if a glob matches none of `names`: "--impl flsh_*: matches none of: ...". `what`
 /// begins the message. It leaves out a name that comes again right behind it, with its suite:
-/// "a/self", "vit/a/self".
+/// "a/self", "vit/a/self". A name that may be meant stands at its end.
 void require_matches(const std::string& what, const std::vector<std::string>& globs,
                      const std::vector<std::string>& names);
 

@@ -1,9 +1,13 @@
 // The distance counts each kind of slip once, and a hint is given only where it would help.
 #include "core/problem/hint.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <vector>
+
+#include "core/problem/glob.hpp"
+#include "core/tensor/error.hpp"
 
 namespace attest::core {
 namespace {
@@ -40,6 +44,28 @@ TEST(Hint, IsSilentWhereNothingIsNear) {
   EXPECT_EQ(did_you_mean("z", known), "");  // one letter is near every other
   EXPECT_EQ(did_you_mean("", known), "");
   EXPECT_EQ(did_you_mean(std::string(100000, 'x'), known), "");
+}
+
+// What a glob that matches nothing may have meant stands behind the names that there are.
+TEST(Hint, FollowsTheNamesThatAGlobDoesNotMatch) {
+  const std::vector<std::string> names{"vit_ti/self", "a/vit_ti/self", "vit_base/self",
+                                       "a/vit_base/self"};
+  const auto message = [&](const std::string& glob) -> std::string {
+    try {
+      require_matches("--case", {glob}, names);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(message("vit*"), "");
+  EXPECT_EQ(message("vit_ti"),
+            "--case vit_ti: matches none of: a/vit_ti/self, a/vit_base/self, did you mean "
+            "'vit_ti/self'?");
+  EXPECT_THAT(message("vit_bsae/self"), ::testing::EndsWith(", did you mean 'vit_base/self'?"));
+  EXPECT_THAT(message("base"), ::testing::EndsWith(", did you mean 'vit_base/self'?"));
+  EXPECT_THAT(message("*swin*"), ::testing::EndsWith("a/vit_base/self"));
+  EXPECT_THAT(message("vit_ti*x"), ::testing::EndsWith("a/vit_base/self"));
 }
 
 }  // namespace

@@ -59,8 +59,13 @@ void Implementations::choose(const Selection& selection) {
   }
   for (const std::string& glob : selection.globs)
     if (std::ranges::none_of(registry_->entries(),
-                             [&](const auto& entry) { return entry.called({glob}); }))
-      require_matches(selection.option, {glob}, names);
+                             [&](const auto& entry) { return entry.called({glob}); })) {
+      try {
+        require_matches(selection.option, {glob}, names);
+      } catch (const Error& error) {
+        throw Error(fmt::format("{}; these are loaded, --plugin FILE loads others", error.what()));
+      }
+    }
 }
 
 size_t Implementations::name_width() const {

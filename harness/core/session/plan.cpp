@@ -50,7 +50,7 @@ void add_cases(const Suite& suite, const CaseFilter& filter, Plan& plan) {
 
 void require_jobs(const Plan& plan, const CaseFilter& filter) {
   require_matches("--dtype", filter.dtypes, plan.dtypes);
-  require_matches("--case", filter.cases, plan.names);
+  require_matches(filter.quick ? "--quick --case" : "--case", filter.cases, plan.names);
   if (plan.jobs.empty())
     throw Error("--quick, --case and --dtype together leave no case; attest list SUITE names them");
 }

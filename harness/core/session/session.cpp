@@ -113,11 +113,7 @@ void Session::check_impls() {
           note_warning(fmt::format("{} '{}' is not loaded{}", where, glob, near_name(glob, names)));
       continue;
     }
-    try {
-      require_matches(where, wanted, names);
-    } catch (const Error& error) {
-      throw Error(error.what() + near_name(wanted.front(), names));
-    }
+    require_matches(where, wanted, names);
   }
 }
 

@@ -80,6 +80,23 @@ TEST_F(Events, OfOneProblem) {
   EXPECT_THAT(gradients.text, AllOf(HasSubstr("delta"), Not(HasSubstr("missed"))));
 }
 
+TEST_F(Events, OfSingleFills) {
+  const Outcome outcome = run("", "--fill huge,codebook --dtype f32");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_THAT(
+      outcome.text,
+      AllOf(::testing::StartsWith("s/a f32\n"), HasSubstr("  huge causes logit: logit/+30000"),
+            HasSubstr("  codebook causes rise/16: "), Not(HasSubstr("codebook causes logit")),
+            Not(HasSubstr("missed"))));
+  const Outcome one = attest("list --events --for 'softmax seq_len_q=40 head_dim=16' --fill wild");
+  EXPECT_EQ(one.code, 0) << one.text;
+  EXPECT_THAT(one.text, AllOf(HasSubstr("  wild causes nan: "), Not(HasSubstr("  huge"))));
+  const Outcome unknown = run("", "--fill hug");
+  EXPECT_EQ(unknown.code, 64);
+  EXPECT_THAT(unknown.text, HasSubstr("--fill hug: matches none of: "));
+  EXPECT_EQ(attest("list --fill huge smoke").code, 64) << "it goes with --events";
+}
+
 TEST_F(Events, WordsThatMakeNoSense) {
   EXPECT_EQ(attest("list --events").code, 64);
   EXPECT_EQ(attest("list --verbose").code, 64);

@@ -80,7 +80,8 @@ void list_suite(const std::string& given) {
 // Throws Error: options that do not go together.
 void check(const ListArguments& arguments) {
   if (!arguments.events && arguments.event_options.given())
-    throw core::Error("list: --case, --dtype, --quick, --format and --verbose go with --events");
+    throw core::Error(
+        "list: --case, --dtype, --fill, --quick, --format and --verbose go with --events");
   if (arguments.events && arguments.suites.empty() && !arguments.spec)
     throw core::Error(
         "list: --events takes suites, or one problem: --for 'softmax seq_len_q=4099 head_dim=64'");
@@ -128,7 +129,8 @@ Command add_list(CLI::App& program) {
   command->footer(
       "Example: attest list --for 'softmax seq_len_q=4k head_dim=64 window_left=128 "
       "window_right=128'\n"
-      "          attest list --events suites/masks.json --case 'mask/*' --dtype f16\n" +
+      "          attest list --events suites/masks.json --case 'mask/*' --dtype f16\n"
+      "          attest list --events suites/vit.json --quick --fill rising\n" +
       quantity_help());
   return [arguments] { return run(*arguments); };
 }

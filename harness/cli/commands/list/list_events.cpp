@@ -154,6 +154,36 @@ uint64_t seed_of(const core::Problem& problem) {
   return core::spec_seed(core::print_problem(problem));
 }
 
+// Which events each of these fills causes, by group.
+void print_caused(const std::string& title, const EventSurvey& survey, bool markdown) {
+  fmt::print("{}{}\n", markdown ? "## " : "", title);
+  for (const EventSurvey::OfFill& of : survey.fills) {
+    std::map<std::string, std::vector<std::string>> by_group;
+    for (const NumericEvent& event : survey.events)
+      if (of.events.contains(event.name))
+        by_group[core::event_group(event.name)].push_back(event.name);
+    if (by_group.empty()) fmt::print("  {} causes no event\n", of.fill);
+    print_names(fmt::format("{} causes", of.fill), by_group, markdown, SIZE_MAX);
+  }
+  std::fflush(stdout);
+}
+
+// Surveys the fills that are asked for, as far as the problem has them.
+void list_caused(const std::string& title, const core::Problem& problem, const core::Tokens* tokens,
+                 const EventOptions& options) {
+  const std::vector<std::string>& asked = options.filter.fills;
+  const std::vector<std::string> known = core::known_fills(problem, tokens != nullptr);
+  std::vector<std::string> fills = known;
+  if (std::ranges::find(asked, core::kAllFills) == asked.end())
+    std::erase_if(fills, [&](const std::string& fill) {
+      return std::ranges::find(asked, fill) == asked.end();
+    });
+  if (fills.empty())
+    return fmt::print("{}: has none of these fills, but: {}\n", title, fmt::join(known, ", "));
+  print_caused(title, core::survey_events(problem, seed_of(problem), fills, tokens),
+               options.markdown);
+}
+
 }  // namespace
 
 void EventOptions::add_to(CLI::App& command) {
@@ -169,6 +199,12 @@ void EventOptions::add_to(CLI::App& command) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("GLOB");
+  command
+      .add_option("--fill", filter.fills,
+                  "with --events: list which events these fills cause; all: every fill")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("NAME");
   command.add_flag("--quick", filter.quick,
                    "with --events: only the cases that a suite marks as quick");
   command
@@ -187,6 +223,11 @@ int list_events(const std::vector<std::string>& suites, const std::optional<std:
   core::EventLedger ledger;
   if (spec) {
     const core::Problem problem = core::parse_problem(*spec);
+    if (!options.filter.fills.empty()) {
+      core::require_fills("--fill", options.filter.fills, core::known_fills(problem, false));
+      list_caused(core::print_problem(problem), problem, nullptr, options);
+      return kOk;
+    }
     const EventSurvey survey =
         core::survey_events(problem, seed_of(problem), core::default_fills(problem, false));
     const auto missed = ledger.add({}, survey);
@@ -206,6 +247,12 @@ int list_events(const std::vector<std::string>& suites, const std::optional<std:
     const core::Tokens* own =
         wanted.inputs.from_tokens ? &tokens.take(wanted.inputs.source) : nullptr;
     const core::Problem problem = wanted.problem(source.dtype, own ? own->count : 0);
+    if (!options.filter.fills.empty()) {
+      progress.clear();
+      list_caused(title, problem, own, options);
+      progress.finish();
+      continue;
+    }
     const EventSurvey survey =
         core::survey_events(problem, seed_of(problem), core::fills_of(wanted, problem), own);
     const auto missed = ledger.add(wanted, survey);
@@ -215,6 +262,7 @@ int list_events(const std::vector<std::string>& suites, const std::optional<std:
     unsaid += !missed.unsaid.empty();
     well &= missed.unsaid.empty();
   }
+  if (!options.filter.fills.empty()) return kOk;
   if (!options.markdown)
     fmt::print("{} of {} problem{} miss{} an event without giving a reason{}\n", unsaid,
                plan.jobs.size(), plan.jobs.size() == 1 ? "" : "s", unsaid == 1 ? "es" : "",
