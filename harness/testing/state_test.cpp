@@ -98,7 +98,7 @@ std::string broken(const Record& record) {
   return names;
 }
 
-// The tensors that changed, from "3 of 3 changes, by their goldens: q; k; v".
+// The tensors that changed, from "3 of 3 changes in up to 0.4 s, by their goldens: q; k; v".
 std::set<std::string> split(const std::string& names) {
   std::set<std::string> parts;
   for (size_t from = 0; from < names.size();) {
@@ -396,6 +396,23 @@ TEST_F(State, EveryTensorChanges) {
     EXPECT_EQ(record.outcome.verdict(), Verdict::kPass) << spec << ": " << record.outcome.reason;
     const std::set<std::string> made = changes(record);
     EXPECT_EQ(made, split(names)) << spec;
+  }
+}
+
+// Two million numbers are too many for all changes, whatever the time is.
+TEST_F(State, ChangedTensorsHaveLessTimeWhereTimedRunsHaveASmallBudget) {
+  options_.relations = RelationChoice::kAuto;
+  options_.fills = {"random"};
+  for (const auto& [budget_s, limit] : {std::pair(0.25, "0.4 s"), std::pair(0.02, "0.15 s")}) {
+    options_.limits.budget_s = budget_s;
+    const Record record =
+        run("naive", "softmax seq_len_q=2 seq_len_kv=32768 head_dim=32", "plugins/naive");
+    const auto changed =
+        std::ranges::find(record.relations, "changed-tensor", &RelationRecord::relation);
+    ASSERT_NE(changed, record.relations.end()) << record.outcome.reason;
+    EXPECT_THAT(changed->judgement.method,
+                HasSubstr(std::string(" of 3 changes in up to ") + limit + ", by their goldens: "))
+        << budget_s;
   }
 }
 

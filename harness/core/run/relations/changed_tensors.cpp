@@ -235,8 +235,9 @@ RelationRecord ChangedTensors::run(const Trial& trial, bool all) {
     if (judge(trial, *change, *made++, record).is_bad()) return record;
     names.push_back(change->names);
   }
-  record.judgement.method = fmt::format("{} of {} changes, by their goldens: {}", count,
-                                        changes_.size(), fmt::join(names, "; "));
+  record.judgement.method =
+      fmt::format("{} of {} changes{}, by their goldens: {}", count, changes_.size(),
+                  all ? "" : fmt::format(" in up to {:g} s", most_s_), fmt::join(names, "; "));
   return record;
 }
 
