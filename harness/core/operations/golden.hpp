@@ -6,6 +6,7 @@
 #include <limits>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "core/operations/arithmetic.hpp"
 #include "core/tensor/error.hpp"
@@ -54,6 +55,9 @@ class Golden {
   /// Calls `sink` with exact chunks and sweeps, which together cover all rows of all outputs.
   /// Throws GoldenRefused if a device computes this golden and fails or errs.
   virtual void expect(const Arithmetic& arithmetic, const Sink& sink) const = 0;
+  /// The rows of output `role` of which expect() passes values and not only bounds, in any order.
+  /// Calls expect(). A golden that knows these rows before it computes sigmas returns them at once.
+  virtual std::vector<int64_t> exact_rows(const Arithmetic& arithmetic, int32_t role) const;
   /// How many rows err independently. Equal queries on the same keys have equal rows, and equal
   /// errors; they count once.
   virtual int64_t distinct_rows() const { return std::numeric_limits<int64_t>::max(); }

@@ -361,6 +361,9 @@ class F8Golden final : public Golden {
   void expect(const Arithmetic& arithmetic, const Sink& sink) const override {
     golden_->expect(with_stored_operands(arithmetic, stored_), sink);
   }
+  std::vector<int64_t> exact_rows(const Arithmetic& arithmetic, int32_t role) const override {
+    return golden_->exact_rows(with_stored_operands(arithmetic, stored_), role);
+  }
   int64_t distinct_rows() const override { return golden_->distinct_rows(); }
   int64_t independent_rows(const Arithmetic& arithmetic, int32_t role) const override {
     return golden_->independent_rows(with_stored_operands(arithmetic, stored_), role);

@@ -142,6 +142,19 @@ class BackwardGolden final : public Golden {
       for (int64_t h = 0; h < spec.dim[1]; ++h) expect_bias(errors, b, h, sink);
   }
 
+  std::vector<int64_t> exact_rows(const Arithmetic& arithmetic, int32_t role) const override {
+    if (role != ATTEST_DQ) return Golden::exact_rows(arithmetic, role);
+    const Geometry geometry(problem_, tensors_);
+    std::vector<int64_t> exact = geometry.idle_rows();
+    for (int64_t b = 0; b < p_.batch; ++b)
+      for (int64_t h = 0; h < p_.num_heads; ++h) {
+        const int64_t length = geometry.length_q(b);
+        for (const int64_t i : sampled(length, classes_.empty() ? queries_ : length, kQuerySeed,
+                                       b * p_.num_heads + h))
+          exact.push_back(geometry.output_row(b, h, i));
+      }
+    return exact;
+  }
   int64_t distinct_rows() const override { return std::min(distinct_queries_, distinct_keys_); }
   // Gradients of keys share the errors of delta and of the lse of each query. Keys may all have
   // nearly the same weight: then an error of one channel is nearly the same for all of them.

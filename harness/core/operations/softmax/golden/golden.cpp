@@ -88,6 +88,14 @@ class SoftmaxGolden final : public Golden {
       bounds_.sweep(geometry_, declared, sink);
   }
 
+  std::vector<int64_t> exact_rows(const Arithmetic& arithmetic, int32_t role) const override {
+    if (role != ATTEST_O) return Golden::exact_rows(arithmetic, role);
+    const SoftmaxArithmetic declared = SoftmaxArithmetic::of(arithmetic);
+    std::vector<int64_t> exact = bounds_.empty_rows(geometry_);
+    for (size_t r = 0; r < rows_.size(); ++r)
+      if (known_of(r, declared) == Known::kValue) exact.push_back(rows_[r]);
+    return exact;
+  }
   int64_t distinct_rows() const override { return distinct_; }
   int64_t independent_rows(const Arithmetic& arithmetic, int32_t role) const override {
     const bool own_keys = vectors_ == KnownInputs::Vectors::kAny;

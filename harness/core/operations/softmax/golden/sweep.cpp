@@ -212,13 +212,18 @@ void ValueBounds::sweep(const Geometry& geometry, const SoftmaxArithmetic& arith
     sweep_head(geometry, arithmetic, unit / params_.num_heads, unit % params_.num_heads, sink);
 }
 
-void ValueBounds::sweep_empty(const Geometry& geometry, const SoftmaxArithmetic& arithmetic,
-                              const Golden::Sink& sink) const {
+std::vector<int64_t> ValueBounds::empty_rows(const Geometry& geometry) const {
   std::vector<int64_t> rows = geometry.idle_rows();
   for (int64_t b = 0; b < geometry.batch(); ++b)
     for (int64_t i = 0; i < geometry.length_q(b); ++i)
       for (int64_t h = 0; geometry.keys(b, i).size() == 0 && h < params_.num_heads; ++h)
         rows.push_back(geometry.output_row(b, h, i));
+  return rows;
+}
+
+void ValueBounds::sweep_empty(const Geometry& geometry, const SoftmaxArithmetic& arithmetic,
+                              const Golden::Sink& sink) const {
+  const std::vector<int64_t> rows = empty_rows(geometry);
   const SigmaModel model(arithmetic, storage_, params_.head_dim);
   const std::vector<double> zero(size_t(params_.head_dim_v), 0.0),
       sigma(zero.size(), model.element_sigma({}, 0));

@@ -23,7 +23,9 @@ class ValueBounds {
   /// instead: o = 0, lse = -inf.
   void sweep(const Geometry& geometry, const SoftmaxArithmetic& arithmetic,
              const Golden::Sink& sink) const;
-  /// Passes only the exact rows to `sink`: rows without a position, or with no keys.
+  /// The rows of O that are 0 for certain: rows without a position, or with no keys.
+  std::vector<int64_t> empty_rows(const Geometry& geometry) const;
+  /// Passes only the empty rows to `sink`, with values.
   void sweep_empty(const Geometry& geometry, const SoftmaxArithmetic& arithmetic,
                    const Golden::Sink& sink) const;
   /// The least and the largest value that a row of query head h of sequence b may have in each
