@@ -26,7 +26,7 @@ TEST(Geometry, SeesWhatTheContractSays) {
   for (Case& c : testing::all_cases()) {
     c.problem.as<Params>().top_k = 0;  // which of the keys that are seen count is no geometry
     const Geometry geometry(c.problem, c.tensors);
-    std::map<int64_t, testing::BruteRow> expected = Brute(c).rows();
+    std::map<int64_t, testing::BruteRow> expected = Brute(c).seen_rows();
     for (int64_t b = 0; b < geometry.batch(); ++b)
       for (int64_t h = 0; h < c.params().num_heads; ++h)
         for (int64_t i = 0; i < geometry.length_q(b); ++i) {

@@ -18,6 +18,7 @@ namespace attest::core::testing {
 /// One (query head, row of Q) with the keys that it sees, by rows of the tensors.
 struct BruteRow {
   std::vector<std::pair<int64_t, int64_t>> cells;  // dim 0 and dim 2 of K
+  std::vector<int64_t> keys;                       // their places in the sequence
   std::vector<long double> scores, value_factors;
   int64_t b = 0, i = 0;  // sequence and place; meaningless where no place stands on the row
   std::optional<long double> sink;  // logit of what has no value
@@ -26,10 +27,27 @@ struct BruteRow {
 /// Brute force over all (query, key) pairs of one case.
 class Brute {
  public:
-  explicit Brute(const Case& c) : c_(c), p_(c.params()) {}
+  explicit Brute(const Case& c) : c_(c), p_(c.params()) {
+    for (const int32_t role : {ATTEST_Q, ATTEST_K, ATTEST_V}) read_vectors(role);
+  }
 
   /// By output row (leading 3); every row of O is there.
   std::map<int64_t, BruteRow> rows() const {
+    std::map<int64_t, BruteRow> found = seen_rows();
+    for (auto& [row, out] : found) {
+      const int64_t h = row / c_.problem.tensor[ATTEST_Q].dim[2] % p_.num_heads;
+      for (const int64_t j : out.keys) {
+        out.scores.push_back(score(out.b, h, out.i, j));
+        out.value_factors.push_back(
+            factor(ATTEST_V_DESCALE, out.b, h / (p_.num_heads / p_.num_kv_heads), j));
+      }
+      if (p_.top_k > 0) keep_top_k(out);
+    }
+    return found;
+  }
+
+  /// The same without scores and factors, and with the keys that top_k would leave out.
+  std::map<int64_t, BruteRow> seen_rows() const {
     std::map<int64_t, BruteRow> found;
     const int64_t rows = c_.problem.tensor[ATTEST_Q].dim[2],
                   outers = c_.problem.tensor[ATTEST_Q].dim[0];
@@ -43,13 +61,10 @@ class Brute {
           out.i = i;
           if (has(ATTEST_SINKS)) out.sink = static_cast<long double>(at(ATTEST_SINKS, {h}));
           for (int64_t j = 0; j < length(b, true); ++j)
-            if (const auto s = score(b, h, i, j)) {
+            if (sees(b, h, i, j)) {
               out.cells.push_back(cell(b, j, true));
-              out.scores.push_back(*s);
-              out.value_factors.push_back(
-                  factor(ATTEST_V_DESCALE, b, h / (p_.num_heads / p_.num_kv_heads), j));
+              out.keys.push_back(j);
             }
-          if (p_.top_k > 0) keep_top_k(out);
         }
     return found;
   }
@@ -68,10 +83,8 @@ class Brute {
     const long double z = lse(row);
     for (size_t k = 0; k < row.scores.size(); ++k) {
       const long double p = std::exp(row.scores[k] - z) * row.value_factors[k];
-      for (int64_t d = 0; d < p_.head_dim_v; ++d)
-        sums[size_t(d)] += p * static_cast<long double>(c_.tensors[ATTEST_V].at(
-                                   {row.cells[k].first, h / (p_.num_heads / p_.num_kv_heads),
-                                    row.cells[k].second, d}));
+      const long double* v = vector(ATTEST_V, row.cells[k], h / (p_.num_heads / p_.num_kv_heads));
+      for (int64_t d = 0; d < p_.head_dim_v; ++d) sums[size_t(d)] += p * v[d];
     }
     return sums;
   }
@@ -102,10 +115,12 @@ class Brute {
       ++kept;
     BruteRow cut = row;
     cut.cells.clear();
+    cut.keys.clear();
     cut.scores.clear();
     cut.value_factors.clear();
     for (size_t n = 0; n < kept; ++n) {
       cut.cells.push_back(row.cells[order[n]]);
+      cut.keys.push_back(row.keys[order[n]]);
       cut.scores.push_back(row.scores[order[n]]);
       cut.value_factors.push_back(row.value_factors[order[n]]);
     }
@@ -168,28 +183,31 @@ class Brute {
     return i < full ? i / size == j / size : j >= n - std::min(size, n);
   }
 
-  std::optional<long double> score(int64_t b, int64_t h, int64_t i, int64_t j) const {
-    if (!allowed(b, i, j) || (has(ATTEST_MASK) && at(ATTEST_MASK, {b, h, i, j}) == 0))
-      return std::nullopt;
+  double bias(int64_t b, int64_t h, int64_t i, int64_t j) const {
+    return has(ATTEST_BIAS) ? at(ATTEST_BIAS, {b, h, i, j}) : 0;
+  }
+
+  bool sees(int64_t b, int64_t h, int64_t i, int64_t j) const {
+    if (!allowed(b, i, j) || (has(ATTEST_MASK) && at(ATTEST_MASK, {b, h, i, j}) == 0)) return false;
     if (has(ATTEST_BLOCK_MASK) &&
         at(ATTEST_BLOCK_MASK, {b, h, i / p_.block_q, j / p_.block_kv}) == 0)
-      return std::nullopt;
-    const double bias = has(ATTEST_BIAS) ? at(ATTEST_BIAS, {b, h, i, j}) : 0;
-    if (bias == -std::numeric_limits<double>::infinity()) return std::nullopt;
-    const auto [q_outer, q_row] = cell(b, i, false);
-    const auto [k_outer, k_row] = cell(b, j, true);
+      return false;
+    return bias(b, h, i, j) != -std::numeric_limits<double>::infinity();
+  }
+
+  /// Of a key that the query sees.
+  long double score(int64_t b, int64_t h, int64_t i, int64_t j) const {
+    const long double *q = vector(ATTEST_Q, cell(b, i, false), h),
+                      *k = vector(ATTEST_K, cell(b, j, true), h / (p_.num_heads / p_.num_kv_heads));
     long double s = 0;
-    for (int64_t d = 0; d < p_.head_dim; ++d)
-      s += static_cast<long double>(at(ATTEST_Q, {q_outer, h, q_row, d})) *
-           static_cast<long double>(
-               at(ATTEST_K, {k_outer, h / (p_.num_heads / p_.num_kv_heads), k_row, d}));
+    for (int64_t d = 0; d < p_.head_dim; ++d) s += q[d] * k[d];
     s *= factor(ATTEST_Q_DESCALE, b, h, i) *
          factor(ATTEST_K_DESCALE, b, h / (p_.num_heads / p_.num_kv_heads), j);
     s *= static_cast<long double>(p_.softmax_scale);
     if (p_.softcap > 0)
       s = static_cast<long double>(p_.softcap) *
           std::tanh(s / static_cast<long double>(p_.softcap));
-    s += static_cast<long double>(bias);
+    s += static_cast<long double>(bias(b, h, i, j));
     if (has(ATTEST_ALIBI_SLOPES)) {
       const int64_t corner = p_.diagonal ? length(b, true) - length(b, false) : 0;
       s -= static_cast<long double>(at(ATTEST_ALIBI_SLOPES, {b, h})) *
@@ -204,8 +222,24 @@ class Brute {
     return s;
   }
 
+  // Reads each element once: a pair needs many of them.
+  void read_vectors(int32_t role) {
+    const auto& dim = c_.problem.tensor[size_t(role)].dim;
+    for (int64_t outer = 0; outer < dim[0]; ++outer)
+      for (int64_t head = 0; head < dim[1]; ++head)
+        for (int64_t row = 0; row < dim[2]; ++row)
+          for (int64_t d = 0; d < dim[3]; ++d)
+            vectors_[role].push_back(static_cast<long double>(at(role, {outer, head, row, d})));
+  }
+  const long double* vector(int32_t role, std::pair<int64_t, int64_t> cell, int64_t head) const {
+    const auto& dim = c_.problem.tensor[size_t(role)].dim;
+    return vectors_.at(role).data() +
+           ((cell.first * dim[1] + head) * dim[2] + cell.second) * dim[3];
+  }
+
   const Case& c_;
   const attest_softmax_params& p_;
+  std::map<int32_t, std::vector<long double>> vectors_;  // Q, K and V, dense
 };
 
 }  // namespace attest::core::testing
