@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "core/operations/fill_rows.hpp"
 #include "core/operations/numerics/portable_math.hpp"
@@ -93,18 +94,33 @@ std::vector<Projection> projections(const Problem& problem, const Codebook& book
   return found;
 }
 
-// The values of one key whose block cancels.
-void cancelling_row(const Projection& projection, const Codebook::BlockPlace& at, uint64_t seed,
-                    std::vector<float>& values) {
-  const auto mine = size_t(at.code(at.place) % kBlock);
-  const auto width = uint64_t(values.size());
-  for (uint64_t c = 0; c < width; ++c) {
-    std::array<float, kBlock> block;
-    for (size_t code = 0; code < block.size(); ++code)
-      block[code] = random_value(seed, (uint64_t(at.block) * kBlock + code) * width + c);
-    values[size_t(c)] = float(std::nearbyint(projection.project(block, mine) * 0x1p15)) * 0x1p-15f;
+// The values of keys whose blocks cancel. The keys of a block follow one another, so its random
+// numbers are kept for the next key.
+class CancellingRows {
+ public:
+  explicit CancellingRows(int64_t width) : random_(static_cast<size_t>(width)) {}
+  void write(const Projection& projection, const Codebook::BlockPlace& at, uint64_t seed,
+             std::vector<float>& values) {
+    if (seed != seed_ || at.block != block_) draw(seed, at.block);
+    const auto mine = size_t(at.code(at.place) % kBlock);
+    for (size_t c = 0; c < values.size(); ++c)
+      values[c] = float(std::nearbyint(projection.project(random_[c], mine) * 0x1p15)) * 0x1p-15f;
   }
-}
+
+ private:
+  void draw(uint64_t seed, int64_t block) {
+    const uint64_t width = random_.size();
+    for (uint64_t c = 0; c < width; ++c)
+      for (uint64_t code = 0; code < uint64_t(kBlock); ++code)
+        random_[c][code] = random_value(seed, (uint64_t(block) * kBlock + code) * width + c);
+    seed_ = seed;
+    block_ = block;
+  }
+
+  std::vector<std::array<float, kBlock>> random_;  // [width]
+  uint64_t seed_ = 0;
+  int64_t block_ = -1;  // that random_ belongs to; none before the first key
+};
 
 // Of "edges": four times the values at edges, the key's place in channel 0 and 1 in the last one.
 void mark_edges(const Codebook& book, int64_t head, Cell cell, std::vector<float>& values) {
@@ -156,6 +172,7 @@ void fill_values(const Problem& problem, const Codebook& book, const Tensors& te
 #pragma omp parallel
   {
     std::vector<float> values(static_cast<size_t>(width));
+    CancellingRows cancelling_rows(width);
 #pragma omp for schedule(static)
     for (int64_t r = 0; r < heads * cells; ++r) {  // counts [outer, head, row]
       const Cell cell{r / rows / heads, r % rows};
@@ -175,7 +192,8 @@ void fill_values(const Problem& problem, const Codebook& book, const Tensors& te
             values[c] *= float(smallest_normal(v.spec.dtype) / 4);
       } else {
         const Codebook::BlockPlace at = book.block_place(head, cell);
-        cancelling_row(patterns[size_t(at.pattern)], at, random_bits(seed, uint64_t(head)), values);
+        cancelling_rows.write(patterns[size_t(at.pattern)], at, random_bits(seed, uint64_t(head)),
+                              values);
       }
       store_vector(v, head, cell, values.data());
     }
