@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "core/run/rates.hpp"
 #include "core/session/earlier_results.hpp"
 #include "core/session/session.hpp"
 #include "reports/table.hpp"
@@ -51,7 +52,8 @@ class Forecast : public core::Sink {
     const core::Record* record = earlier_.take(key);
     if (!record) return nullptr;
     ++finished_;
-    if (record->outcome.passes()) seen_.insert(record->impl);
+    if (record->outcome.passes() && record->flops >= core::Rates::kLeastFlops)
+      seen_.insert(record->impl);
     return record;
   }
   void finished(const core::Job& job, const core::Registry::Entry* entry,
@@ -100,7 +102,7 @@ class Forecast : public core::Sink {
 
   const JudgingOptions& options_;
   core::EarlierResults earlier_;
-  std::set<std::string> seen_;  // implementations with a finished record
+  std::set<std::string> seen_;  // implementations of which a speed is known
   size_t width_ = 14, count_ = 0, finished_ = 0;
   std::map<core::Verdict, int> others_;  // of what would not run
   double total_s_ = 0, most_bytes_ = 0;

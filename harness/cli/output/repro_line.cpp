@@ -45,7 +45,7 @@ std::string suite_line(const JudgingOptions& options, const core::SuiteJob& suit
                        const std::string& impl, const core::Record& record) {
   return fmt::format("attest run {} --case {} --dtype {}{} --impl {}{}",
                      shell_word(recorded_path(suite.file)), shell_word(record.case_name),
-                     record.dtype, token_words(options, record.inputs), impl,
+                     record.dtype, token_words(options, record.inputs), shell_word(impl),
                      session_words(options));
 }
 
@@ -56,7 +56,7 @@ std::string vector_line(const JudgingOptions& options, const core::VectorJob& ve
                   shell_word(record.case_name));
   for (const auto& [key, value] : vector.place.words)
     line += fmt::format(" --{} {}", key, shell_word(value));
-  if (!impl.empty()) line += " --impl " + impl;
+  if (!impl.empty()) line += " --impl " + shell_word(impl);
   return line + session_words(options);
 }
 
@@ -69,7 +69,7 @@ std::string repro_line(const JudgingOptions& options, const core::Job& job, cons
   const auto* suite = std::get_if<core::SuiteJob>(&job.source);
   if (suite && record.outcome.code == core::ReasonCode::kErrorInputs && record.spec == "none")
     return suite_line(options, *suite, impl, record);
-  std::string line = "attest repro --impl " + impl;
+  std::string line = "attest repro --impl " + shell_word(impl);
   if (!record.inputs.empty() && record.inputs != "random")
     line += " --inputs " + shell_word(record.inputs) + token_words(options, record.inputs);
   line += session_words(options);

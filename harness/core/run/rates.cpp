@@ -24,7 +24,7 @@ double Rates::of(const std::string& implementation, const Kind& kind) const {
 }
 
 void Rates::note(const std::string& implementation, const Kind& kind, double flops, double run_ns) {
-  if (flops < 1e7 || run_ns <= 0) return;
+  if (flops < kLeastFlops || run_ns <= 0) return;
   for (const std::string& key : keys(implementation, kind))
     best_[key] = std::max(best_[key], flops / run_ns);
 }
