@@ -2,6 +2,9 @@
 // who says so passes.
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string>
+
 #include "core/problem/spec.hpp"
 #include "core/run/runner.hpp"
 
@@ -33,7 +36,9 @@ class Honesty : public ::testing::TestWithParam<const char*> {
   }
 
   // All liars and twins of the operation, on one problem in the storage dtype of the test.
-  void expect_honesty(const std::string& words, int pairs) {
+  // `hidden`: the liars that cannot be told from their twins there.
+  void expect_honesty(const std::string& words, int pairs,
+                      const std::set<std::string>& hidden = {}) {
     const std::string spec = words + " dtype=" + GetParam();
     const Problem problem = parse_problem(spec);
     CaseRunner runner(problem, spec, {"honesty", GetParam(), "random", ""}, nullptr, options_,
@@ -42,12 +47,13 @@ class Honesty : public ::testing::TestWithParam<const char*> {
     for (const Implementation& implementation : plugin_.implementations()) {
       if (implementation.operation != problem.operation->number()) continue;
       const Record record = runner.run(plugin_, implementation);
-      const bool lies = implementation.name.starts_with("liar_");
-      EXPECT_EQ(record.outcome.verdict(), lies ? Verdict::kFail : Verdict::kPass)
+      const bool lies = implementation.name.starts_with("liar_"),
+                 fails = lies && !hidden.contains(implementation.name);
+      EXPECT_EQ(record.outcome.verdict(), fails ? Verdict::kFail : Verdict::kPass)
           << implementation.name << " in " << GetParam() << ": " << record.outcome.code << " "
           << record.outcome.reason << "; largest " << record.max_ratio << ", rms "
           << record.rms_ratio;
-      EXPECT_EQ(record.outcome.code, lies ? ReasonCode::kFailTolerance : ReasonCode::kPass)
+      EXPECT_EQ(record.outcome.code, fails ? ReasonCode::kFailTolerance : ReasonCode::kPass)
           << implementation.name << ": " << record.outcome.reason;
       ++(lies ? liars : twins);
     }
@@ -103,12 +109,18 @@ TEST_P(Honesty, LiarsOfDeformableAttentionFailAndTheirTwinsPass) {
   expect_honesty(kDeformable, 12);
 }
 
-// Where gradients are stored in half precision, their own rounding hides what errs by less.
+// On bf16, two in tf32 cannot be told from their twins. Numbers of bf16 are exact as operands in
+// tf32: no bit changes. A delta in tf32 errs by 2^-11 of its products, but O is stored in bf16, and
+// a kernel may know it better, by 2^-8: liar and twin both read 0.45 of the gate, and 0.96 of that
+// of the root mean square, which is the rounding of the gradients.
 TEST_P(Honesty, LiarsOfGradientsFailAndTheirTwinsPass) {
-  if (std::string(GetParam()) != "f32") GTEST_SKIP() << "half precision hides some of them";
+  std::set<std::string> hidden;
+  if (std::string(GetParam()) == "bf16")
+    hidden = {"liar_backward_operand_tf32", "liar_backward_delta_tf32"};
   options_.relations = RelationChoice::kNone;
   expect_honesty(
-      "softmax_backward num_heads=2 num_kv_heads=1 seq_len_q=61 seq_len_kv=197 head_dim=24", 21);
+      "softmax_backward num_heads=2 num_kv_heads=1 seq_len_q=61 seq_len_kv=197 head_dim=24", 21,
+      hidden);
 }
 
 // An output that is stored in half precision hides them, but where it happens to be nearly 0. Of 16
