@@ -1,11 +1,13 @@
 #include "core/judge/guess.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <mutex>
+#include <numbers>
 
 #include "core/judge/check.hpp"
 #include "core/judge/locate.hpp"
@@ -20,24 +22,31 @@ constexpr double kMostGuessFlops = 1e8;  // of one run; there are some forty gol
 // rows: those that would see no key are often treated in a way of their own.
 constexpr double kUnexplained = 0.1, kUnexplainedOfAll = 0.05;
 
-// The golden of outputs that are all multiplied by one factor. Errors grow with them.
+// By role, what an output is multiplied by.
+using Factors = std::map<int32_t, double>;
+
+// The golden of the outputs that have a factor, multiplied by it. Errors grow with them.
 class ScaledGolden : public Golden {
  public:
-  ScaledGolden(const Golden& golden, double factor) : golden_(golden), factor_(factor) {}
+  ScaledGolden(const Golden& golden, Factors factors)
+      : golden_(golden), factors_(std::move(factors)) {}
   void expect(const Arithmetic& arithmetic, const Sink& sink) const override {
     golden_.expect(arithmetic, [&](const Expected& chunk) {
+      const auto found = factors_.find(chunk.role);
+      if (found == factors_.end()) return;
+      const double factor = found->second;
       const size_t count = size_t(chunk.width) * (chunk.shared ? 1 : chunk.rows.size());
-      const std::vector<double> value = scaled(chunk.value, count, factor_),
-                                sigma = scaled(chunk.sigma, count, std::fabs(factor_)),
-                                low = scaled(chunk.low, count, factor_),
-                                high = scaled(chunk.high, count, factor_);
+      const std::vector<double> value = scaled(chunk.value, count, factor),
+                                sigma = scaled(chunk.sigma, count, std::fabs(factor)),
+                                low = scaled(chunk.low, count, factor),
+                                high = scaled(chunk.high, count, factor);
       Expected changed = chunk;
       if (chunk.value) {
         changed.value = value.data();
         changed.sigma = sigma.data();
       }
-      if (chunk.low) changed.low = (factor_ < 0 ? high : low).data();
-      if (chunk.high) changed.high = (factor_ < 0 ? low : high).data();
+      if (chunk.low) changed.low = (factor < 0 ? high : low).data();
+      if (chunk.high) changed.high = (factor < 0 ? low : high).data();
       sink(changed);
     });
   }
@@ -55,34 +64,83 @@ class ScaledGolden : public Golden {
   }
 
   const Golden& golden_;
-  const double factor_;
+  const Factors factors_;
 };
 
-// The main output, judged by the golden of a problem and its inputs.
+// The golden of an output whose rows have a factor each, by number (leading 3). Errors grow with
+// them.
+class RowScaledGolden : public Golden {
+ public:
+  RowScaledGolden(std::unique_ptr<Golden> golden, const std::vector<double>& factors)
+      : golden_(std::move(golden)), factors_(factors) {}
+  void expect(const Arithmetic& arithmetic, const Sink& sink) const override {
+    golden_->expect(arithmetic, [&](const Expected& chunk) {
+      if (!chunk.value) return;
+      const auto width = size_t(chunk.width);
+      std::vector<double> value(width * chunk.rows.size()), sigma(value);
+      for (size_t n = 0; n < value.size(); ++n) {
+        const double factor = factors_[size_t(chunk.rows[n / width])];
+        const size_t from = chunk.shared ? n % width : n;
+        value[n] = factor * chunk.value[from];
+        sigma[n] = factor * chunk.sigma[from];
+      }
+      Expected changed = chunk;
+      changed.shared = false;
+      changed.value = value.data();
+      changed.sigma = sigma.data();
+      sink(changed);
+    });
+  }
+  int64_t distinct_rows() const override { return golden_->distinct_rows(); }
+  int64_t independent_rows(const Arithmetic& arithmetic, int32_t role) const override {
+    return golden_->independent_rows(arithmetic, role);
+  }
+  std::string method() const override { return golden_->method(); }
+
+ private:
+  const std::unique_ptr<Golden> golden_;
+  const std::vector<double>& factors_;
+};
+
+// Which outputs a trial judges. Optional ones may be wrong by themselves.
+enum class Outputs { kRequired, kAll };
+
+// Outputs, judged by the golden of a problem and its inputs.
 class Trial {
  public:
   Trial(const Problem& problem, const Tensors& inputs, const Arithmetic& arithmetic,
-        const Tensors& outputs)
+        const Tensors& outputs, Outputs judged = Outputs::kRequired)
       : problem_(problem), tensors_(inputs), arithmetic_(arithmetic) {
     for (const Role& role : problem_.operation->roles()) {
       if (!is_output(role)) continue;
-      // Optional outputs may be wrong by themselves.
-      if (!role.required) problem_.tensor[size_t(role.index)] = {};
+      if (!role.required && judged == Outputs::kRequired) problem_.tensor[size_t(role.index)] = {};
       if (problem_.has(role.index)) tensors_[size_t(role.index)] = outputs[size_t(role.index)];
     }
     golden_ = problem_.operation->golden(problem_, {.name = "random", .seed = 0}, tensors_);
   }
-  bool passes() const { return judge(problem_, *golden_, arithmetic_, tensors_).outcome.passes(); }
-  bool passes_times(double factor) const {
-    return judge(problem_, ScaledGolden(*golden_, factor), arithmetic_, tensors_).outcome.passes();
+  /// Of the outputs that a mistake gives, which must outlive this object.
+  Trial(const Mistake& mistake, const Arithmetic& arithmetic, const Tensors& outputs)
+      : Trial(mistake.problem, mistake.inputs, arithmetic, outputs) {
+    if (!mistake.row_factors.empty())
+      golden_ = std::make_unique<RowScaledGolden>(std::move(golden_), mistake.row_factors);
   }
-  /// The factor between the golden and the output, by least squares of errors in sigmas; 0: there
+  bool passes() const { return judge(problem_, *golden_, arithmetic_, tensors_).outcome.passes(); }
+  /// Whether output `role` passes if it should be `factor` times what it should be.
+  bool passes_times(int32_t role, double factor) const {
+    Problem alone = problem_;
+    for (const Role& one : problem_.operation->roles())
+      if (is_output(one) && one.index != role) alone.tensor[size_t(one.index)] = {};
+    return judge(alone, ScaledGolden(*golden_, {{role, factor}}), arithmetic_, tensors_)
+        .outcome.passes();
+  }
+  bool has(int32_t role) const { return problem_.has(role); }
+  /// The factor between the golden and an output, by least squares of errors in sigmas; 0: there
   /// is none.
-  double output_factor() const {
+  double output_factor(int32_t role) const {
     double products = 0, squares = 0;
     std::mutex lock;
     golden_->expect(arithmetic_, [&](const Expected& chunk) {
-      if (!chunk.value) return;
+      if (!chunk.value || chunk.role != role) return;
       const Tensor& tensor = tensors_[size_t(chunk.role)];
       const int64_t stride =
           chunk.leading < tensor.spec.rank ? tensor.spec.stride[chunk.leading] : 0;
@@ -95,7 +153,7 @@ class Trial {
         const size_t first = chunk.shared ? 0 : r * got.size();
         for (size_t e = 0; e < got.size(); ++e) {
           const double value = chunk.value[first + e], sigma = chunk.sigma[first + e];
-          if (!(sigma > 0)) continue;
+          if (!(sigma > 0) || !std::isfinite(value) || !std::isfinite(got[e])) continue;
           products += got[e] / sigma * (value / sigma);
           squares += value / sigma * (value / sigma);
         }
@@ -204,14 +262,61 @@ class ScaleSearch {
   std::vector<int64_t> rows_;
 };
 
-// A factor on the scale of the scores, or on the output, that nobody would list.
+// A field of the problem; 0: its operation has none of that name.
+double field_of(const Problem& problem, std::string_view name) {
+  for (const Field& field : problem.operation->fields())
+    if (field.name == name) return get_field(problem, field);
+  return 0;
+}
+
+// What a factor is, in words: " (1 / softmax_scale or sqrt(head_dim))"; "" for one that is none of
+// those that kernels forget or apply twice.
+std::string name_of_factor(const Problem& problem, double factor) {
+  constexpr double kNear = 2e-3;
+  const double scale = field_of(problem, "softmax_scale"), dim = field_of(problem, "head_dim"),
+               heads = field_of(problem, "num_heads"), kv_heads = field_of(problem, "num_kv_heads"),
+               points = field_of(problem, "num_points");
+  const std::pair<std::string, double> known[] = {
+      {"softmax_scale", scale},
+      {"softmax_scale squared", scale * scale},
+      {"sqrt(head_dim)", std::sqrt(dim)},
+      {"head_dim", dim},
+      {"log2(e)", std::numbers::log2e},
+      {"num_heads / num_kv_heads", kv_heads > 0 ? heads / kv_heads : 0},
+      {"num_heads", heads},
+      {"num_points", points}};
+  std::vector<std::string> names;
+  const auto is_near = [&](double one) { return std::fabs(factor / one - 1) < kNear; };
+  for (const auto& [name, one] : known) {
+    if (!(one > 0) || std::fabs(one - 1) < kNear) continue;
+    if (is_near(one)) names.push_back(name);
+    if (is_near(1 / one))
+      names.push_back("1 / " + (name.find(' ') == std::string::npos ? name : "(" + name + ")"));
+  }
+  return names.empty() ? "" : fmt::format(" ({})", fmt::join(names, " or "));
+}
+
+// A factor on each output that is wrong, each its own: "dq were multiplied by 0.25, dk by 4".
+std::optional<std::string> guess_output_factors(const Problem& problem, const Trial& trial) {
+  constexpr double kLeast = 1e-3;  // an output of zeros is zero times anything
+  std::string words;
+  for (const Role& role : problem.operation->roles()) {
+    if (!is_output(role) || !trial.has(role.index) || trial.passes_times(role.index, 1)) continue;
+    const double factor = trial.output_factor(role.index);
+    if (std::fabs(factor) <= kLeast || !trial.passes_times(role.index, factor)) return std::nullopt;
+    words += fmt::format("{}{} {}by {:.4g}{}", words.empty() ? "" : ", ", role.name,
+                         words.empty() ? "were multiplied " : "", factor,
+                         name_of_factor(problem, factor));
+  }
+  if (words.empty()) return std::nullopt;
+  return std::string(kAsIf) + words;
+}
+
+// A factor on the outputs, or on the scale of the scores, that nobody would list.
 std::optional<std::string> guess_factor(const Problem& problem, const Trial& truth,
                                         const Arithmetic& arithmetic, const Tensors& inputs,
                                         const Tensors& outputs) {
-  constexpr double kLeast = 1e-3;  // an output of zeros is zero times anything
-  if (const double factor = truth.output_factor();
-      std::fabs(factor) > kLeast && truth.passes_times(factor))
-    return fmt::format("{}o were multiplied by {:.4g}", kAsIf, factor);
+  if (std::optional<std::string> words = guess_output_factors(problem, truth)) return words;
   for (const Field& field : problem.operation->fields()) {
     if (std::string_view(field.name) != "softmax_scale") continue;
     const double factor = ScaleSearch(problem, field, inputs, outputs).find();
@@ -235,7 +340,9 @@ std::optional<std::string> guess_mistake(const Problem& problem, const Arithmeti
   if (problem.operation->flops(problem) > kMostGuessFlops)
     return "the problem is too large to try known mistakes; a smaller one may name it";
   const Trial truth(problem, inputs, arithmetic, outputs);
-  if (truth.passes()) return std::nullopt;
+  if (truth.passes())
+    return guess_output_factors(problem,
+                                Trial(problem, inputs, arithmetic, outputs, Outputs::kAll));
   const std::optional<Location> wrong = truth.location();
   double fewest = 0;  // unexplained rows
   if (wrong)
@@ -243,7 +350,7 @@ std::optional<std::string> guess_mistake(const Problem& problem, const Arithmeti
         std::min(kUnexplained * double(wrong->wrong_rows), kUnexplainedOfAll * double(wrong->rows));
   std::string nearest = "no known mistake gives this output";
   for (const Mistake& mistake : problem.operation->mistakes(problem, inputs)) {
-    const Trial trial(mistake.problem, mistake.inputs, arithmetic, outputs);
+    const Trial trial(mistake, arithmetic, outputs);
     if (trial.passes()) return std::string(kAsIf) + mistake.words;
     const std::optional<Location> left = trial.location();
     if (!left || double(left->wrong_rows) > fewest) continue;

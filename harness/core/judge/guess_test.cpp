@@ -6,6 +6,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <functional>
+#include <map>
+#include <numbers>
 #include <numeric>
 
 #include "core/judge/check.hpp"
@@ -13,6 +17,7 @@
 #include "core/operations/mistake.hpp"
 #include "core/operations/softmax/sigma/emulate.hpp"
 #include "core/operations/softmax/testing/make_case.hpp"
+#include "core/operations/softmax_backward/testing/backward_cases.hpp"
 #include "core/tensor/random.hpp"
 
 namespace attest::core {
@@ -21,14 +26,20 @@ namespace {
 using testing::Case;
 using Params = attest_softmax_params;
 
-// Leaves the output of an honest float32 kernel for `problem` in the case's own output.
-void emulate_for(const Case& c, const Problem& problem, const Tensors& inputs) {
+// Leaves the output of an honest float32 kernel for `problem` in the case's own output, each row
+// multiplied by its factor, if there are any.
+void emulate_for(const Case& c, const Problem& problem, const Tensors& inputs,
+                 const std::vector<double>& row_factors = {}) {
   Tensors tensors = inputs;
   tensors[ATTEST_O] = c.tensors[ATTEST_O];
   Problem main = problem;
   main.tensor[ATTEST_LSE] = {};
   emulate_softmax(main, tensors, {}, {}, testing::all_rows(c.tensors[ATTEST_O]),
                   testing::store_into(c.tensors, [](int32_t, double value) { return value; }));
+  const int64_t width = c.tensors[ATTEST_O].spec.dim[3];
+  auto* const values = static_cast<float*>(c.tensors[ATTEST_O].data);
+  for (size_t n = 0; n < row_factors.size() * size_t(width); ++n)
+    values[n] *= float(row_factors[n / size_t(width)]);
 }
 
 std::optional<std::string> guess_of(const Case& c) {
@@ -70,7 +81,7 @@ TEST(Guess, NamesEveryMistake) {
   for (const Case& c : cases()) {
     for (const Mistake& mistake : c.problem.operation->mistakes(c.problem, c.tensors)) {
       SCOPED_TRACE(c.name + ": " + mistake.words);
-      emulate_for(c, mistake.problem, mistake.inputs);
+      emulate_for(c, mistake.problem, mistake.inputs, mistake.row_factors);
       const std::optional<std::string> guess = guess_of(c);
       ASSERT_TRUE(guess) << "the mistake shows in no element";
       EXPECT_EQ(*guess, "it is as if " + mistake.words);
@@ -118,6 +129,73 @@ TEST(Guess, FindsTheFactorOnTheOutput) {
       for (int64_t i = 0; i < element_count(c.tensors[ATTEST_O].spec); ++i) values[i] *= factor;
       EXPECT_EQ(guess_of(c), fmt::format("it is as if o were multiplied by {:.4g}", factor));
     }
+}
+
+// Only a factor explains these; each is named.
+TEST(Guess, NamesTheFactorOnAnOutput) {
+  const Case c = testing::make_case("", [](Params& p) {
+    p.num_heads = 6;
+    p.num_kv_heads = 2;
+    p.head_dim = p.head_dim_v = 7;
+  });
+  const std::pair<double, const char*> factors[] = {
+      {1 / std::sqrt(7.0), "0.378 (softmax_scale or 1 / sqrt(head_dim))"},
+      {std::sqrt(7.0), "2.646 (1 / softmax_scale or sqrt(head_dim))"},
+      {std::numbers::log2e, "1.443 (log2(e))"},
+      {1 / std::numbers::log2e, "0.6931 (1 / log2(e))"},
+      {3, "3 (num_heads / num_kv_heads)"},
+      {1.0 / 3, "0.3333 (1 / (num_heads / num_kv_heads))"},
+      {1.7, "1.7"}};
+  for (const auto& [factor, words] : factors) {
+    emulate_for(c, c.problem, c.tensors);
+    auto* const values = static_cast<float*>(c.tensors[ATTEST_O].data);
+    for (int64_t i = 0; i < element_count(c.tensors[ATTEST_O].spec); ++i)
+      values[i] *= float(factor);
+    EXPECT_EQ(guess_of(c), fmt::format("it is as if o were multiplied by {}", words));
+  }
+}
+
+// An lse to the base of 2 beside a right output.
+TEST(Guess, NamesTheFactorOnAnOptionalOutput) {
+  const Case c = testing::make_case("", [](Params&) {}, {ATTEST_LSE});
+  const auto write = [&](const std::function<double(double)>& change) {
+    emulate_softmax(c.problem, c.tensors, {}, {}, testing::all_rows(c.tensors[ATTEST_O]),
+                    testing::store_into(c.tensors, [&](int32_t role, double value) {
+                      return role == ATTEST_LSE ? change(value) : value;
+                    }));
+  };
+  write([](double lse) { return lse; });
+  EXPECT_FALSE(guess_of(c));
+  write([](double lse) { return lse * std::numbers::log2e; });
+  EXPECT_EQ(guess_of(c), "it is as if lse were multiplied by 1.443 (log2(e))");
+  write([](double lse) { return lse + 1; });
+  EXPECT_FALSE(guess_of(c));
+}
+
+// Gradients whose kernel forgets a factor in one of them, or in two.
+TEST(Guess, NamesFactorsOfGradients) {
+  const testing::BackwardCase c(
+      {.num_heads = 6, .num_kv_heads = 2, .seq_len_q = 20, .head_dim = 16, .head_dim_v = 8},
+      ATTEST_F32, {"random", 3});
+  std::vector<int64_t> rows(6 * 20);
+  std::iota(rows.begin(), rows.end(), 0);
+  const auto guess = [&](const std::map<int32_t, double>& factors) {
+    backward::emulate(c.problem, c.tensors, {}, 0, rows,
+                      testing::store_into(c.tensors, [&](int32_t role, double value) {
+                        const auto found = factors.find(role);
+                        return found == factors.end() ? value : value * found->second;
+                      }));
+    return guess_mistake(c.problem, {}, c.tensors, c.tensors);
+  };
+  EXPECT_FALSE(guess({}));
+  EXPECT_EQ(guess({{ATTEST_DK, 4}}),
+            "it is as if dk were multiplied by 4 (1 / softmax_scale or sqrt(head_dim))");
+  EXPECT_EQ(guess({{ATTEST_DQ, 4}, {ATTEST_DK, 4}}),
+            "it is as if dq were multiplied by 4 (1 / softmax_scale or sqrt(head_dim)), dk by 4 "
+            "(1 / softmax_scale or sqrt(head_dim))");
+  EXPECT_EQ(guess({{ATTEST_DV, 1.0 / 3}}),
+            "it is as if dv were multiplied by 0.3333 (1 / (num_heads / num_kv_heads))");
+  EXPECT_EQ(guess({{ATTEST_DV, -1}}), "it is as if dv were multiplied by -1");
 }
 
 TEST(Guess, SaysNothingOfARightOutput) {

@@ -53,7 +53,7 @@ void add_mistake(std::vector<Mistake>& mistakes, std::string words, const Proble
   } catch (const Error&) {  // this problem has no such mistake
     return;
   }
-  if (mistake.problem == problem && mistake.storage.empty()) return;
+  if (mistake.problem == problem && mistake.storage.empty() && mistake.row_factors.empty()) return;
   mistakes.push_back(std::move(mistake));
 }
 

@@ -15,6 +15,8 @@ struct Mistake {
   Problem problem;    // its outputs have the specifications of the true problem
   Tensors inputs;     // of `problem`: those of the true problem, views of them, or in `storage`
   std::vector<std::vector<std::byte>> storage;
+  // By row of the main output (leading 3): what it is multiplied by besides. Empty: nothing
+  std::vector<double> row_factors = {};
 
   /// Leaves a tensor out.
   void drop(int32_t role);

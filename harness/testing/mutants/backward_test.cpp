@@ -227,6 +227,25 @@ TEST(BackwardBugs, LostQueriesOfOneTileAreSeenByRepeatedAlone) {
   EXPECT_TRUE(run("backward_none").outcome.passes());
 }
 
+// A factor on one gradient is no mistake of the list: the factor itself is found.
+TEST(BackwardBugs, FactorsOnAGradientAreNamed) {
+  const std::pair<const char*, const char*> named[] = {
+      {"backward_scale_of_dq_forgotten",
+       "it is as if dq were multiplied by 4 (1 / softmax_scale or sqrt(head_dim))"},
+      {"backward_scale_of_dk_twice",
+       "it is as if dk were multiplied by 0.25 (softmax_scale or 1 / sqrt(head_dim))"}};
+  core::Plugin plugin = bugs();
+  core::RunOptions options = judged_with(core::RelationChoice::kNone);
+  options.fills = {"random"};
+  options.diagnosed = true;
+  for (const auto& [name, words] : named) {
+    const core::Record record =
+        run_named(plugin, name, "softmax_backward num_heads=2 seq_len_q=61 head_dim=16", options);
+    ASSERT_EQ(record.fills.size(), 1u) << name;
+    EXPECT_EQ(record.fills[0].judgement.guess, words) << name;
+  }
+}
+
 TEST(BackwardBugs, AreFoundByOneRelationAlone) {
   core::Plugin plugin = bugs();
   core::RunOptions options = judged_with(core::RelationChoice::kAuto);

@@ -170,6 +170,30 @@ TEST(Steps, AreSeenWhereTheyFirstShow) {
   }
 }
 
+// No other mistake explains them.
+TEST(Steps, ForgottenRescalesAreNamed) {
+  const std::pair<const char*, const char*> named[] = {
+      {"step_sum_kept_last_tile_t16",
+       "it is as if the sum of p v were not rescaled where the maximum rises at keys 128 to 143 "
+       "(tiles of 16)"},
+      {"step_total_kept_last_tile_t64",
+       "it is as if the normaliser were not rescaled where the maximum rises at keys 64 to 127 "
+       "(tiles of 64)"},
+      {"step_both_kept_middle_tile_t64",
+       "it is as if the sums were not rescaled where the maximum rises at keys 64 to 127 (tiles of "
+       "64)"}};
+  core::RunOptions options;
+  options.timed = false;
+  options.relations = core::RelationChoice::kNone;
+  options.fills = {"random"};
+  for (const auto& [name, words] : named) {
+    const core::Record record = run_named(
+        steps(), name, "softmax dtype=f32 seq_len_q=61 seq_len_kv=150 head_dim=16", options);
+    ASSERT_EQ(record.fills.size(), 1u) << name;
+    EXPECT_EQ(record.fills[0].judgement.guess, words) << name;
+  }
+}
+
 TEST(Steps, HaveATwinOfTheirTileSize) {
   EXPECT_EQ(twin_of("step_max_of_16_half_t64_l32"), "step_none_t64");
   EXPECT_EQ(twin_of("step_max_of_first_tile_t16"), "step_none_t16");

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "core/operations/softmax/problem/dequantised.hpp"
+#include "core/operations/softmax/problem/rescale_mistakes.hpp"
 #include "core/operations/softmax/softmax.hpp"
 
 namespace attest::core {
@@ -36,6 +37,7 @@ class Mistakes {
     if (has_f8(problem_)) add_f8();
     add_heads();
     if (is_plain()) add_lost_keys();
+    if (is_plain()) add_rescale_mistakes(mistakes_, problem_, inputs_);
     return std::move(mistakes_);
   }
 
