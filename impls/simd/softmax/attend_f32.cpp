@@ -103,13 +103,17 @@ void add_values_of_few(const Slice& s, const Block& b, const Part& t, V keep) {
 /// biases alone, or anything.
 enum class Edit { kNothing, kTable, kAnything };
 
+/// The keys of a tile of narrow heads; wide ones take half as many.
 constexpr int64_t kMostTileKeys = 128;
+static_assert(kMostTileKeys % kLanes == 0);
 
 /// A block of one query against one key tile, such as the last of 49. Keys stand in the lanes of
-/// its scores and weights, channels in those of the sums over values: this takes half the time that
-/// a vector with one query in it takes. Each sum has the same terms in the same order.
+/// its scores and weights, channels in those of the sums over values: fewer multiply-adds than of a
+/// vector with one query in it. Each sum has the same terms in the same order.
 template <Edit edit>
 struct OneQuery {
+  OneQuery(const Slice& slice, const Block& block, Part& part) : s(slice), b(block), t(part) {}
+
   const Slice& s;
   const Block& b;
   Part& t;
@@ -167,7 +171,10 @@ struct OneQuery {
     for (int v = 0; v < vectors; ++v) {
       key[v] = std::min(first + v * kLanes, count - kLanes);
       acc[v] = hn::Zero(d);
-      for (int n = 0; n < kLanes; n += kRows) t.ahead->fetch();
+      for (int n = 0; n < kLanes; n += kRows) {
+        t.ahead->fetch();
+        t.pairs.fetch();
+      }
     }
     for (int64_t c = 0; c < s.head_dim; c += 4) {
       for (int v = 0; v < vectors; ++v) {
@@ -212,7 +219,7 @@ void attend_part_of_tile(const Slice& s, const Block& b, Part& t) {
   constexpr bool edited = edit != Edit::kNothing;
 
   if constexpr (vectors == 1 && kFewQueries >= 2) {
-    if (OneQuery<edit>::takes(s, b, t)) return OneQuery<edit>{s, b, t}.attend();
+    if (OneQuery<edit>::takes(s, b, t)) return OneQuery<edit>(s, b, t).attend();
   }
   V before[vectors], top[vectors];
   for (int v = 0; v < vectors; ++v) top[v] = before[v] = hn::Load(d, b.top + v * kLanes);
@@ -326,7 +333,7 @@ struct Float32Kernel {
     const int64_t blocks = std::clamp<int64_t>(
         (int64_t{1} << 18) / (4 * kBlock * (padded(head_dim) + padded(head_dim_v))), 1,
         std::max<int64_t>(1, 384 / kBlock));
-    return {widest <= 64 ? 128 : 64, blocks * kBlock, kLanes, true};
+    return {widest <= 64 ? kMostTileKeys : kMostTileKeys / 2, blocks * kBlock, kLanes, true};
   }
 
   static Room room_of(int64_t head_dim, int64_t head_dim_v) {
