@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
 # Chooses what a check that takes minutes for all sources takes in one run of CI: one slice of
-# SLICES, and whatever has changed. A slice is every SLICES-th line. Each commit takes the next one.
-# If CI runs at every commit and no line is added, SLICES commits in a row take every line once.
+# SLICES, and of what has changed at most twice as many lines, or 8. A slice is every SLICES-th
+# line. Each commit takes the next one. If CI runs at every commit and no line is added, SLICES
+# commits in a row take every line once.
 # Where git does not count commits (no repository, a shallow clone), each day takes the next slice.
 # usage: slice.sh CHECK SOURCE_DIR SLICES <LINES
 # LINES: a name and the files, below SOURCE_DIR, that it stands for. They are split at blanks.
 # Prints the names chosen; to stderr, which slice CHECK takes.
 #   ATTEST_WHOLE=1    takes every line
-#   ATTEST_SINCE=REV  what has changed since then; else since the branch left its upstream, or since
-#                     the last commit but one
+#   ATTEST_SINCE=REV  what has changed since then; else since the branch left its upstream, or,
+#                     where it has not, what the last commit changed. CI that runs once for several
+#                     commits sets it to the commit before the first of them.
 set -euo pipefail
 check=$1 source=$2 slices=$3
 lines=$(LC_ALL=C sort -u)
@@ -37,17 +39,19 @@ else
   count=$(($(date +%s) / 86400))
 fi
 slice=$((count % slices))
+most=$((2 * (($(wc -l <<<"$lines") + slices - 1) / slices)))
 awk -v slices="$slices" -v slice="$slice" -v changed="$changed" -v check="$check" \
-  -v since="${since:-a time that git does not know}" '
+  -v most=$((most > 8 ? most : 8)) -v since="${since:-a time that git does not know}" '
   BEGIN { for (n = split(changed, names, "\n"); n > 0; --n) is_changed[names[n]] }
   {
     taken = (NR - 1) % slices == slice
     in_slice += taken
-    for (i = 1; i <= NF && !taken; ++i) taken = $i in is_changed
-    if (taken) print $1
-    all_taken += taken
+    has_changed = 0
+    for (i = 1; i <= NF && !taken && !has_changed; ++i) has_changed = $i in is_changed
+    more += has_changed
+    if (taken || (has_changed && more <= most)) print $1
   }
   END {
-    printf "%s: slice %d of %d: %d of %d, and %d more that changed since %s\n", check, slice + 1,
-      slices, in_slice, NR, all_taken - in_slice, since >"/dev/stderr"
+    printf "%s: slice %d of %d: %d of %d, and %s%d more that changed since %s\n", check, slice + 1,
+      slices, in_slice, NR, (more > most ? most " of " : ""), more, since >"/dev/stderr"
   }' <<<"$lines"
