@@ -155,6 +155,27 @@ TEST(Guess, NamesTheFactorOnAnOutput) {
   }
 }
 
+// In one row the maximum rises by thousands at the last key, behind every tile but the last.
+TEST(Guess, NamesRescalesBeforeAFarRise) {
+  Case c = testing::make_case("far", [](Params& p) { p.seq_len_kv = 150; });
+  auto *const q = static_cast<float*>(c.tensors[ATTEST_Q].data), *const k = static_cast<float*>(
+                                                                     c.tensors[ATTEST_K].data);
+  for (int64_t d = 0; d < 8; ++d) {
+    k[149 * 8 + d] = 3 * q[d];
+    q[d] *= 2000;
+  }
+  int rescales = 0;
+  for (const Mistake& mistake : c.problem.operation->mistakes(c.problem, c.tensors)) {
+    if (mistake.words.find("not rescaled") == std::string::npos) continue;
+    SCOPED_TRACE(mistake.words);
+    ++rescales;
+    for (const double factor : mistake.row_factors) EXPECT_TRUE(std::isfinite(factor));
+    emulate_for(c, mistake.problem, mistake.inputs, mistake.row_factors);
+    EXPECT_EQ(guess_of(c), "it is as if " + mistake.words);
+  }
+  EXPECT_GE(rescales, 12);
+}
+
 // An lse to the base of 2 beside a right output.
 TEST(Guess, NamesTheFactorOnAnOptionalOutput) {
   const Case c = testing::make_case("", [](Params&) {}, {ATTEST_LSE});

@@ -10,7 +10,7 @@ namespace attest::core {
 /// one and a short last one, and of all tiles. Where the maximum of a row rises there, the sum of
 /// values, the normaliser or both keep the weights of earlier keys as they were. The keys of every
 /// sequence must be those of K, in their order. Adds none if there are sinks, a bias, 8 bits or
-/// top_k, nor if that would take more than some 100 MB.
+/// top_k, nor if that would take more than some 40 MB.
 void add_rescale_mistakes(std::vector<Mistake>& mistakes, const Problem& problem,
                           const Tensors& inputs);
 
