@@ -14,15 +14,18 @@ struct Counts {
   size_t exact = 0, others = 0;
 };
 
-// Expects that both ways give the same rows; `counts` has all fills.
-void expect_same(const std::string& spec, const std::string& fill, Counts& counts) {
+// Expects that both ways give the same rows; `counts` has all fills. `score`: what scores are
+// declared in.
+void expect_same(const std::string& spec, const std::string& fill, Counts& counts,
+                 DType score = ATTEST_F32) {
   const Problem problem = parse_problem(spec);
   const PreparedInputs inputs(problem, {fill, 5}, nullptr);
   const std::unique_ptr<Golden> golden =
       problem.operation->golden(problem, inputs.fill(), inputs.shared().tensors());
   for (const Role& role : problem.operation->roles()) {
     if (!problem.has(role.index) || !is_output(role)) continue;
-    const Arithmetic arithmetic{.output = problem.tensor[size_t(role.index)].dtype};
+    Arithmetic arithmetic{.output = problem.tensor[size_t(role.index)].dtype};
+    arithmetic.stage[ATTEST_SOFTMAX_SCORE].dtype = score;
     std::vector<int64_t> known = golden->exact_rows(arithmetic, role.index),
                          passed = golden->Golden::exact_rows(arithmetic, role.index);
     std::ranges::sort(known);
@@ -54,8 +57,18 @@ INSTANTIATE_TEST_SUITE_P(
         "softmax dtype=f16 seq_len_q=61 head_dim=16 q=f8e4m3 k=f8e4m3 v=f8e4m3 q_descale",
         "softmax_backward batch=3 num_heads=4 num_kv_heads=2 seq_len_q=20 head_dim=16 "
         "cu_seqlens_q cu_seqlens_kv",
-        "softmax_backward dtype=f16 seq_len_q=20 head_dim=16 sinks dsinks",
-        "linear batch=2 seq_len_q=61 head_dim=16 mask query_mask"));
+        "softmax_backward dtype=f16 seq_len_q=20 head_dim=16 sinks dsinks"));
+
+// Some biases of "wide" are so low that their rows only have to be an average of values: in f32.
+// What holds no logit of such a row leaves nothing of it.
+TEST(ExactRowsOfLowBiases, AreThoseOfWhichValuesCome) {
+  for (const DType score : {ATTEST_F32, ATTEST_F16}) {
+    Counts wide;
+    expect_same("softmax num_heads=2 seq_len_q=61 head_dim=16 bias", "wide", wide, score);
+    EXPECT_GT(wide.exact, 0u);
+    EXPECT_GT(wide.others, 0u);
+  }
+}
 
 // Where each head has a sample, some rows are not exact. "repeated" has a closed form.
 TEST(ExactRowsOfSamples, AreThoseOfWhichValuesCome) {
