@@ -271,29 +271,39 @@ double field_of(const Problem& problem, std::string_view name) {
   return 0;
 }
 
-// What a factor is, in words: " (1 / softmax_scale or sqrt(head_dim))"; "" for one that is none of
-// those that kernels forget or apply twice.
+// What a factor is, in words: " (1 / softmax_scale, which is sqrt(head_dim))"; "" for one that is
+// none of those that kernels forget or apply twice.
 std::string name_of_factor(const Problem& problem, double factor) {
-  constexpr double kNear = 2e-3;
+  constexpr double kNear = 2e-3, kSame = 1e-6;
   const double scale = field_of(problem, "softmax_scale"), dim = field_of(problem, "head_dim"),
                heads = field_of(problem, "num_heads"), kv_heads = field_of(problem, "num_kv_heads"),
                points = field_of(problem, "num_points");
-  const std::pair<std::string, double> known[] = {
-      {"softmax_scale", scale},
-      {"softmax_scale squared", scale * scale},
-      {"sqrt(head_dim)", std::sqrt(dim)},
-      {"head_dim", dim},
-      {"log2(e)", std::numbers::log2e},
-      {"num_heads / num_kv_heads", kv_heads > 0 ? heads / kv_heads : 0},
-      {"num_heads", heads},
-      {"num_points", points}};
+  struct Known {
+    double factor;
+    std::string name, inverse;
+  };
+  std::vector<Known> known;
+  if (std::fabs(scale * std::sqrt(dim) - 1) < kSame)
+    known = {{scale, "softmax_scale, which is 1 / sqrt(head_dim)",
+              "1 / softmax_scale, which is sqrt(head_dim)"},
+             {scale * scale, "softmax_scale squared, which is 1 / head_dim",
+              "1 / (softmax_scale squared), which is head_dim"}};
+  else
+    known = {{scale, "softmax_scale", "1 / softmax_scale"},
+             {scale * scale, "softmax_scale squared", "1 / (softmax_scale squared)"},
+             {std::sqrt(dim), "sqrt(head_dim)", "1 / sqrt(head_dim)"},
+             {dim, "head_dim", "1 / head_dim"}};
+  known.push_back({std::numbers::log2e, "log2(e)", "1 / log2(e)"});
+  known.push_back({kv_heads > 0 ? heads / kv_heads : 0, "num_heads / num_kv_heads",
+                   "1 / (num_heads / num_kv_heads)"});
+  known.push_back({heads, "num_heads", "1 / num_heads"});
+  known.push_back({points, "num_points", "1 / num_points"});
   std::vector<std::string> names;
   const auto is_near = [&](double one) { return std::fabs(factor / one - 1) < kNear; };
-  for (const auto& [name, one] : known) {
+  for (const auto& [one, name, inverse] : known) {
     if (!(one > 0) || std::fabs(one - 1) < kNear) continue;
     if (is_near(one)) names.push_back(name);
-    if (is_near(1 / one))
-      names.push_back("1 / " + (name.find(' ') == std::string::npos ? name : "(" + name + ")"));
+    if (is_near(1 / one)) names.push_back(inverse);
   }
   return names.empty() ? "" : fmt::format(" ({})", fmt::join(names, " or "));
 }

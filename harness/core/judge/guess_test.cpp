@@ -139,8 +139,8 @@ TEST(Guess, NamesTheFactorOnAnOutput) {
     p.head_dim = p.head_dim_v = 7;
   });
   const std::pair<double, const char*> factors[] = {
-      {1 / std::sqrt(7.0), "0.378 (softmax_scale or 1 / sqrt(head_dim))"},
-      {std::sqrt(7.0), "2.646 (1 / softmax_scale or sqrt(head_dim))"},
+      {1 / std::sqrt(7.0), "0.378 (softmax_scale, which is 1 / sqrt(head_dim))"},
+      {std::sqrt(7.0), "2.646 (1 / softmax_scale, which is sqrt(head_dim))"},
       {std::numbers::log2e, "1.443 (log2(e))"},
       {1 / std::numbers::log2e, "0.6931 (1 / log2(e))"},
       {3, "3 (num_heads / num_kv_heads)"},
@@ -151,6 +151,21 @@ TEST(Guess, NamesTheFactorOnAnOutput) {
     auto* const values = static_cast<float*>(c.tensors[ATTEST_O].data);
     for (int64_t i = 0; i < element_count(c.tensors[ATTEST_O].spec); ++i)
       values[i] *= float(factor);
+    EXPECT_EQ(guess_of(c), fmt::format("it is as if o were multiplied by {}", words));
+  }
+}
+
+// The scale is 1 / sqrt(head_dim) only by default.
+TEST(Guess, TellsAnotherScaleFromTheRootOfTheHeadDim) {
+  const Case c = testing::make_case("", [](Params& p) {
+    p.head_dim = p.head_dim_v = 9;
+    p.softmax_scale = 0.2F;
+  });
+  for (const auto& [factor, words] :
+       {std::pair(5.F, "5 (1 / softmax_scale)"), std::pair(3.F, "3 (sqrt(head_dim))")}) {
+    emulate_for(c, c.problem, c.tensors);
+    auto* const values = static_cast<float*>(c.tensors[ATTEST_O].data);
+    for (int64_t i = 0; i < element_count(c.tensors[ATTEST_O].spec); ++i) values[i] *= factor;
     EXPECT_EQ(guess_of(c), fmt::format("it is as if o were multiplied by {}", words));
   }
 }
@@ -210,10 +225,10 @@ TEST(Guess, NamesFactorsOfGradients) {
   };
   EXPECT_FALSE(guess({}));
   EXPECT_EQ(guess({{ATTEST_DK, 4}}),
-            "it is as if dk were multiplied by 4 (1 / softmax_scale or sqrt(head_dim))");
+            "it is as if dk were multiplied by 4 (1 / softmax_scale, which is sqrt(head_dim))");
   EXPECT_EQ(guess({{ATTEST_DQ, 4}, {ATTEST_DK, 4}}),
-            "it is as if dq were multiplied by 4 (1 / softmax_scale or sqrt(head_dim)), dk by 4 "
-            "(1 / softmax_scale or sqrt(head_dim))");
+            "it is as if dq were multiplied by 4 (1 / softmax_scale, which is sqrt(head_dim)), "
+            "dk by 4 (1 / softmax_scale, which is sqrt(head_dim))");
   EXPECT_EQ(guess({{ATTEST_DV, 1.0 / 3}}),
             "it is as if dv were multiplied by 0.3333 (1 / (num_heads / num_kv_heads))");
   EXPECT_EQ(guess({{ATTEST_DV, -1}}), "it is as if dv were multiplied by -1");

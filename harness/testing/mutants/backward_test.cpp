@@ -231,9 +231,9 @@ TEST(BackwardBugs, LostQueriesOfOneTileAreSeenByRepeatedAlone) {
 TEST(BackwardBugs, FactorsOnAGradientAreNamed) {
   const std::pair<const char*, const char*> named[] = {
       {"backward_scale_of_dq_forgotten",
-       "it is as if dq were multiplied by 4 (1 / softmax_scale or sqrt(head_dim))"},
+       "it is as if dq were multiplied by 4 (1 / softmax_scale, which is sqrt(head_dim))"},
       {"backward_scale_of_dk_twice",
-       "it is as if dk were multiplied by 0.25 (softmax_scale or 1 / sqrt(head_dim))"}};
+       "it is as if dk were multiplied by 0.25 (softmax_scale, which is 1 / sqrt(head_dim))"}};
   core::Plugin plugin = bugs();
   core::RunOptions options = judged_with(core::RelationChoice::kNone);
   options.fills = {"random"};

@@ -489,7 +489,7 @@ void GradientSum::finish(const BackwardArithmetic& arithmetic, DType output, dou
         factor(Term::kSmallSum) * std::min(std::sqrt(all * squares_[c]), all * small);
     double variance = variance_[c] + steps * std::max(reach_[c] * reach_[c], squares_[c]) +
                       small_sum * small_sum + one_way * one_way * reach_[c] * reach_[c];
-    // Below float32, one_way bounds these errors, too; above, they are nothing.
+    // In less than float32, one_way bounds these errors, too. In float64 they are nothing.
     if (u_acc == kStep)
       variance +=
           u_acc * u_acc * chain / std::max(all, 1.0) * pairs_alike(c) * reach_[c] * reach_[c];
