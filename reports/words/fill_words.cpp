@@ -10,15 +10,19 @@ constexpr FillWords kWords[] = {
      "normal Q, K and V; masks and biases that hide single pairs at random, finite biases that "
      "hide",
      "most mistakes, if the problem is small",
-     "all; a case that takes tokens has the fill tokens in its place"},
+     "all but large gradients that have codebook or repeated; a case that takes tokens has the "
+     "fill "
+     "tokens in its place"},
     {"tokens", "Q, K and V projected from the points of a sweep or from an image",
      "values that follow a scene", "the cases of suites that take tokens, in place of random"},
     {"codebook", "keys and queries that are taken from a few vectors",
      "one wrong row or one lost key among many",
-     "softmax attention, but not with top_k or in 8 bits; gradients whose rows have a closed form"},
+     "softmax attention, but not with top_k or in 8 bits; gradients whose rows have a closed form, "
+     "but not in 8 bits"},
     {"codebook_peaked", "scores of which one leads by 24 in every row",
      "a sum that is not rescaled, or one lost key",
-     "softmax attention, but not with top_k or in 8 bits; gradients whose rows have a closed form"},
+     "softmax attention, but not with top_k or in 8 bits; gradients whose rows have a closed form, "
+     "but not in 8 bits"},
     {"huge", "logits near 30,000, near -30,000 or near 0 in a row; hidden keys are NaN",
      "exp without a maximum, a maximum that starts too high, scores that overflow, hidden keys "
      "that are read",
@@ -26,7 +30,8 @@ constexpr FillWords kWords[] = {
     {"rising", "a maximum that rises late in the row, by little or by much, or in one lane only",
      "a maximum that is not taken over all keys, a sum that is not rescaled in some tile, small "
      "weights that are dropped",
-     "softmax attention, but not with top_k or in 8 bits; rising_2 and so on where rows are few",
+     "softmax attention, but not with top_k or in 8 bits; rising_2 and so on where rows are "
+     "few, or where a bias, slopes or rel_bias meet a softcap below 46",
      true},
     {"wide",
      "scores of a row that spread over hundreds, thousands or more; in some rows all are negative",
@@ -40,12 +45,14 @@ constexpr FillWords kWords[] = {
     {"wild", "a few NaN and infinities in keys, values and queries that rows see",
      "a NaN that a maximum drops, an infinity that is taken for a mask",
      "softmax attention without top_k, linear attention without a query mask, deformable "
-     "attention, gradients without top_k; wild_2 and so on where queries are few",
+     "attention, gradients without top_k, but not large ones that have codebook or repeated; "
+     "wild_2 and so on where queries are few",
      true},
     {"cancelling", "values that cancel in every row, so that little but the error is left",
      "less precision than declared",
      "softmax attention, but not with ALiBi, REL_BIAS, shift_bias, top_k or in 8 bits; linear "
-     "attention, deformable attention, gradients"},
+     "attention, deformable attention with 3 points or more, gradients, but not large ones that "
+     "have codebook or repeated"},
     {"faint", "a normaliser that is small and comes from few keys",
      "a wrong eps, a normaliser that loses small terms, a small phi that is taken for 0",
      "linear attention"},
@@ -70,7 +77,7 @@ constexpr FillWords kWords[] = {
     {"repeated",
      "few distinct keys with their values, and few distinct queries with dO of either sign, in "
      "gradients of softmax attention",
-     "some queries or keys that a tile loses, in any row of up to 47 heads of 128 channels",
+     "some queries or keys that a tile loses, in any row",
      "gradients in which every query sees every key: without a band, patches, a grid, a mask, "
      "biases, slopes, top_k and 8 bits; where the golden judges every row of other inputs, only "
      "with --fill repeated"},
@@ -81,7 +88,8 @@ constexpr FillWords kWords[] = {
      "NaN in keys that no query sees and in queries that see no key, and biases of some -40,000, "
      "in gradients of softmax attention",
      "what is hidden, multiplied by 0 and added; rows with a large negative LSE, taken for hidden",
-     "gradients with a band, a mask or a bias"},
+     "gradients with a band, a mask, a bias or lengths of sequences, but not large ones that have "
+     "codebook or repeated"},
     {"edges", "a heavy key at either end of the row, or beside the edge of a tile",
      "a key that is lost, doubled or displaced at an edge",
      "softmax attention, but not with top_k or in 8 bits; only with --fill edges, or with --fill "
@@ -98,7 +106,7 @@ constexpr FillWords kWords[] = {
     {"f8_bands",
      "numbers in 8 bits of which each channel has those of one binade, so that every code occurs",
      "a decoder with another bias, without subnormal numbers, or with another top exponent",
-     "softmax attention and gradients with q, k or v in 8 bits"},
+     "softmax attention and gradients with q, k and v in 8 bits"},
     {"top_k_levels",
      "scores on few levels, so that no rounding moves a key across the edge of top_k",
      "one key too many or too few, the last of equal keys in place of the first, a wrong order of "
@@ -110,8 +118,8 @@ constexpr FillWords kWords[] = {
      "top_k_close"},
     {"top_k_wild", "the scores of top_k_levels with a few NaN and infinities",
      "a NaN or an infinity that is lost, or that shows where its key does not count",
-     "softmax attention and gradients with top_k, but not in 8 bits, nor with ALiBi, shift_bias or "
-     "a softcap"},
+     "softmax attention with top_k, but not in 8 bits, and gradients with top_k, but neither with "
+     "ALiBi, shift_bias or a softcap"},
 };
 
 // Whether it is "rising_2" or another round of "rising".
