@@ -193,15 +193,15 @@ void PairErrors::set_score_errors(const Score& score, double lse, Pair& pair) co
   const double sign = score.tanh < 0 ? -1 : 1;
   // Scores on a grid, or distances times a slope, differ by whole steps of the logit's dtype. With
   // one bias added to all, every logit then has the same rounding error.
-  pair.alike = shares_bias_ ? sign * shared_rounding(score.logit) : 0;
-  pair.bent_alike = slope * pair.alike;
+  pair.uniform = shares_bias_ ? sign * shared_rounding(score.logit) : 0;
+  pair.bent_uniform = slope * pair.uniform;
   const double leans = leaning_ * slope * score.scaled;
-  pair.alike += leans;
-  pair.bent_alike += bend * leans;
+  pair.uniform += leans;
+  pair.bent_uniform += bend * leans;
   if (!model_.is_at_cap(slope)) return;
   const double at_cap = sign * factor(Term::kAtCap) * model_.cap_error;
-  pair.alike += at_cap;
-  pair.bent_alike += bend * at_cap;
+  pair.uniform += at_cap;
+  pair.bent_uniform += bend * at_cap;
 }
 
 double PairErrors::shared_rounding(double logit) const {
@@ -259,7 +259,7 @@ Addend PairErrors::rounded(double weight, double deviation, const Pair& pair) co
 
 Addend PairErrors::of_probability(const Pair& pair, const QueryErrors& query) const {
   Addend addend = rounded(pair.p, pair.p * std::sqrt(pair.logit), pair);
-  addend.alike = pair.p * pair.alike;
+  addend.uniform = pair.p * pair.uniform;
   const double eta = factor(Term::kProbability) * eta_probability_;
   addend.own += pair.p * pair.p * query.lse + eta * eta;
   return swapped(addend, pair, std::max(pair.share, kLeastShare));
@@ -276,10 +276,11 @@ Addend PairErrors::swapped(const Addend& addend, const Pair& pair, double share)
   }
   const bool is_near = factor(Term::kSwapped) > 0;
   if (!pair.counts)
-    return {.alone = of_swap + squared(Term::kSwapped) *
-                                   (addend.own + addend.alone + addend.shared * addend.shared +
-                                    addend.alike * addend.alike + addend.one_way * addend.one_way),
-            .is_near = is_near};
+    return {
+        .alone = of_swap + squared(Term::kSwapped) *
+                               (addend.own + addend.alone + addend.shared * addend.shared +
+                                addend.uniform * addend.uniform + addend.one_way * addend.one_way),
+        .is_near = is_near};
   Addend counting = addend;
   counting.alone += of_swap;
   counting.is_near = is_near;
@@ -289,7 +290,7 @@ Addend PairErrors::swapped(const Addend& addend, const Pair& pair, double share)
 // Without the errors that depend on whose sum it is.
 Addend PairErrors::gradient(const Pair& pair, const QueryErrors& query) const {
   Addend addend = rounded(pair.ds, pair.d_logit * std::sqrt(pair.bent), pair);
-  addend.alike = pair.d_logit * pair.bent_alike;
+  addend.uniform = pair.d_logit * pair.bent_uniform;
   // p may err by as much as itself. So the product of its error and that of do.v - delta counts.
   const double p = pair.p * pair.slope, of_p = pair.p * pair.p * pair.bent;
   const double slope = pair.p > 0 ? pair.ds / pair.p : 0,
@@ -319,7 +320,7 @@ Addend PairErrors::of_bias(const Pair& pair, const QueryErrors& query) const {
   without_slope.slope = 1;
   without_slope.ds = pair.d_logit;
   without_slope.bent = pair.logit;
-  without_slope.bent_alike = pair.alike;
+  without_slope.bent_uniform = pair.uniform;
   return of_gradient(without_slope, query);
 }
 
@@ -330,13 +331,13 @@ GradientSum::GradientSum(int64_t width, size_t remembered)
 
 void GradientSum::clear() {
   for (auto* row : {&sum_,        &variance_,    &squares_,    &reach_,       &group_,
-                    &common_,     &lost_,        &one_way_,    &alike_,       &unsure_,
+                    &common_,     &lost_,        &one_way_,    &uniform_,     &unsure_,
                     &run_,        &run_alone_,   &step_group_, &step_own_,    &step_all_,
                     &step_alone_, &step_groups_, &equal_size_, &equal_count_, &equal_pairs_})
     row->assign(width_, 0);
   addends_ = 0;
   addend_sample_.clear();
-  has_lost_ = has_one_way_ = has_common_ = has_alike_ = has_unsure_ = has_steps_ = false;
+  has_lost_ = has_one_way_ = has_common_ = has_uniform_ = has_unsure_ = has_steps_ = false;
 }
 
 void GradientSum::add(const Addend& addend, const double* row, bool is_alone, bool ends,
@@ -375,9 +376,9 @@ void GradientSum::add(const Addend& addend, const double* row, bool is_alone, bo
     has_one_way_ = true;
     for (size_t c = 0; c < width_; ++c) one_way_[c] += times * addend.one_way * std::fabs(row[c]);
   }
-  if (addend.alike != 0) {
-    has_alike_ = true;
-    for (size_t c = 0; c < width_; ++c) alike_[c] += times * addend.alike * row[c];
+  if (addend.uniform != 0) {
+    has_uniform_ = true;
+    for (size_t c = 0; c < width_; ++c) uniform_[c] += times * addend.uniform * row[c];
   }
   if (addend.steps) add_rounded_row(addend, row, times);
   if (is_alone) {
@@ -495,7 +496,7 @@ void GradientSum::finish(const BackwardArithmetic& arithmetic, DType output, dou
           u_acc * u_acc * chain / std::max(all, 1.0) * pairs_alike(c) * reach_[c] * reach_[c];
     if (has_common_) variance += common * common_[c] * common_[c];
     if (has_lost_) variance += lost_[c] * lost_[c];
-    if (has_alike_) variance += alike_[c] * alike_[c];
+    if (has_uniform_) variance += uniform_[c] * uniform_[c];
     if (has_one_way_) variance += one_way_[c] * one_way_[c];
     if (has_steps_)
       variance += squared(Term::kRows) * step_alone_[c] +
@@ -770,7 +771,7 @@ Pair HeadRows::sink_pair(const PairErrors& errors, Query at, double sink) const 
   made.d_logit = made.ds = -made.p * delta(at);
   errors.set_score_errors({.logit = sink}, lse(at), made);
   made.logit += errors.lse(lse(at));
-  made.alike = errors.shared_rounding(sink);
+  made.uniform = errors.shared_rounding(sink);
   return made;
 }
 

@@ -50,7 +50,7 @@ struct Pair {
   double logit = 0, bent = 0;
   // Bounds of the error that all pairs at the softcap, or all with one bias, have in common: of the
   // logit; of p times the slope
-  double alike = 0, bent_alike = 0;
+  double uniform = 0, bent_uniform = 0;
   double gradient = 0;  // variance of do.v
   double value = 0;     // the logit itself
   // What an error of 1 of the scaled product does to p, and to p times the slope, as a share of p
@@ -71,12 +71,12 @@ struct QueryErrors {
 /// in common, with the sign of the weight, or each for itself, where a bias or an lse differs;
 /// `own`: a variance, of errors that equal rows of one weight have in common; `alone`: one of each
 /// for itself; `common`: the factor of an error that all pairs of the sum have in common;
-/// `alike`: what all pairs at the softcap, or with one bias, may err by alike;
+/// `uniform`: what all pairs at the softcap, or with one bias, may err by in common;
 /// `lost`: the part of the weight that may become 0; `one_way`: a bound of an error that may have
 /// one sign in all pairs. All but `own` and `alone` are times the row. `steps`: those of the row
 /// where it is rounded before, else null. `is_near`: rounding decides whether the pair counts.
 struct Addend {
-  double weight = 0, shared = 0, own = 0, alone = 0, common = 0, lost = 0, one_way = 0, alike = 0;
+  double weight = 0, shared = 0, own = 0, alone = 0, common = 0, lost = 0, one_way = 0, uniform = 0;
   const double* steps = nullptr;
   bool is_near = false;
 };
@@ -88,7 +88,7 @@ class PairErrors {
 
   /// The variance of a logit.
   double of_logit(const Score& score) const;
-  /// Writes Pair::logit, bent, alike and bent_alike.
+  /// Writes Pair::logit, bent, uniform and bent_uniform.
   void set_score_errors(const Score& score, double lse, Pair& pair) const;
   /// A bound of the error of a logit's rounding that all pairs of a sum may have in common: they
   /// have one bias, or the logit is the sink's.
@@ -167,10 +167,10 @@ class GradientSum {
   size_t width_;
   int64_t addends_ = 0;
   AddendSample addend_sample_;
-  bool has_lost_ = false, has_one_way_ = false, has_common_ = false, has_alike_ = false,
+  bool has_lost_ = false, has_one_way_ = false, has_common_ = false, has_uniform_ = false,
        has_unsure_ = false, has_steps_ = false;
   // [width_] each
-  std::vector<double> sum_, variance_, squares_, reach_, group_, common_, lost_, one_way_, alike_,
+  std::vector<double> sum_, variance_, squares_, reach_, group_, common_, lost_, one_way_, uniform_,
       unsure_, finite_row_;
   // The errors of rows that were rounded before they were multiplied, by channel. A group is the
   // equal rows that were added last.

@@ -85,7 +85,7 @@ void SharedGradients::add_rel_bias(const HeadRows& rows, const PairErrors& error
         const Query at{h, one.i};
         std::optional<Pair> pair = rows.pair(errors, at, one.j, rows.pair_term(at, one.j));
         if (pair) {
-          pair->alike += errors.shared_rounding(pair->value);
+          pair->uniform += errors.shared_rounding(pair->value);
           sums[element].add(errors.of_bias(*pair, rows.errors_among_queries(errors, at)), &kOne,
                             is_alone, ends);
         } else if (ends) {
