@@ -19,8 +19,8 @@ class AddendSample {
   void add(double weight, const double* row, double count);
   /// The chance that two addends of a channel round alike. An addend and its negative round to
   /// opposite sides, and count against each other. 0 where it is not more than chance gives.
-  /// `reach`: the largest partial sum, whose ulp it is. A kernel may scale the sum by any factor,
-  /// so that this is the largest ulp that the sum may have.
+  /// `reach`: the largest partial sum. The chance is the larger of those in two ulps: that of
+  /// `reach`, and 2^-23 of it, the largest that the sum has if a kernel scales it.
   double chance(size_t channel, double reach) const;
 
  private:
@@ -30,11 +30,14 @@ class AddendSample {
     float count;
     uint32_t index;
   };
-  double chance(size_t channel, double ulp, bool of_sample) const;
+  double chance_in(size_t channel, double ulp) const;
+  // Of one of `step` addends that are remembered.
+  double chance(size_t channel, double ulp, uint32_t step) const;
 
   size_t most_;
   std::vector<Entry> entries_;
   uint32_t added_ = 0;  // the number of calls of add()
+  double all_ = 0;      // the number of addends
   uint32_t step_ = 1;   // of so many addends one is remembered: a power of two
 };
 

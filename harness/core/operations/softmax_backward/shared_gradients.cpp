@@ -12,8 +12,13 @@ namespace attest::core::backward {
 namespace {
 
 constexpr double kOne = 1;  // the row of a pair: these sums have one channel
-// So many sums are open at once that each remembers few addends.
-constexpr size_t kRemembered = 128;
+// Of all sums together, which are open at once, and of each.
+constexpr size_t kRememberedOfAll = size_t{1} << 23, kLeastRemembered = 128;
+
+size_t remembered_of_each(size_t sums) {
+  return std::clamp(kRememberedOfAll / std::max(sums, size_t{1}), kLeastRemembered,
+                    AddendSample::kMost);
+}
 
 /// The number of each row's group of equal rows.
 std::vector<int32_t> groups_of(const GroupedOrder& order) {
@@ -40,8 +45,10 @@ struct Member {
 SharedGradients::SharedGradients(const Problem& problem)
     : problem_(problem), p_(problem.as<Params>()) {
   const auto size = [&](int32_t role, std::vector<GradientSum>& sums) {
-    if (problem.has(role))
-      sums.assign(size_t(element_count(problem.tensor[size_t(role)])), GradientSum(1, kRemembered));
+    if (problem.has(role)) {
+      const auto count = size_t(element_count(problem.tensor[size_t(role)]));
+      sums.assign(count, GradientSum(1, remembered_of_each(count)));
+    }
     for (GradientSum& sum : sums) sum.clear();
   };
   size(ATTEST_DREL_BIAS, rel_bias_);

@@ -287,6 +287,16 @@ TEST(Phases, KnowAddendsThatRoundAlike) {
   EXPECT_NEAR(few.alike(100), 0.25 * 1.42, 1e-2);  // those that were not added round like no other
 }
 
+TEST(Phases, TurnOnTheUnitCircle) {
+  double most = 0;
+  for (int n = -40'000; n <= 40'000; ++n) {
+    const double turns = double(n) / 10'000 + 1e-5 * double(n % 7);
+    most = std::max(most, std::abs(on_circle(turns) - std::polar(1.0, 2 * M_PI * turns)));
+  }
+  EXPECT_LT(most, 1e-6);
+  EXPECT_EQ(on_circle(INFINITY), std::complex(1.0));
+}
+
 // A head of one channel has no room for the queries of "rising": all are 0, and all rows err alike.
 TEST(Sigma, EqualQueriesOfClosedFormsErrAlike) {
   const auto distinct = [](int64_t head_dim) {
