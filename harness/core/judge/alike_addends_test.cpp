@@ -43,9 +43,15 @@ testing::BackwardCase flat_queries(int64_t queries, double spread, int64_t odd =
   return c;
 }
 
-/// The judgement of a kernel that adds the queries one after the other in float32. Each element of
-/// DK and DV is `times` what it should be. DQ is the golden's.
-Judgement judged_chain(const testing::BackwardCase& c, double times = 1) {
+/// What is done to the sums of gradients.
+struct Lost {
+  int64_t queries = 0;  // the last of them, which a kernel forgets
+  bool in_dk = true, in_dv = true;
+};
+
+/// The judgement of a kernel that adds the queries one after the other in float32. DQ is the
+/// golden's.
+Judgement judged_chain(const testing::BackwardCase& c, const Lost& lost = {}) {
   const auto golden = softmax_backward_operation().golden(c.problem, {}, c.tensors);
   golden->expect(BackwardArithmetic{}, [&](const Expected& chunk) {
     if (chunk.role != ATTEST_DQ) return;
@@ -56,12 +62,27 @@ Judgement judged_chain(const testing::BackwardCase& c, double times = 1) {
   });
   std::vector<int64_t> keys;
   for (int64_t j = 0; j < kKeys; ++j) keys.push_back(j);
-  const EmulationSink to =
-      testing::store_into(c.tensors, [times](int32_t, double value) { return times * value; });
-  backward::emulate(c.problem, c.tensors, {}, 0, keys,
-                    [&](int32_t role, int64_t row, std::span<const double> values) {
-                      if (role != ATTEST_DQ) to(role, row, values);
-                    });
+  const EmulationSink to = testing::store_into(c.tensors);
+  const auto emulate = [&](bool dk, bool dv) {
+    backward::emulate(c.problem, c.tensors, {}, 0, keys,
+                      [&](int32_t role, int64_t row, std::span<const double> values) {
+                        if ((role == ATTEST_DK && dk) || (role == ATTEST_DV && dv))
+                          to(role, row, values);
+                      });
+  };
+  emulate(true, true);
+  if (lost.queries > 0) {  // a query without a dO adds 0 to both sums
+    const Tensor& d_o = c.tensors[ATTEST_DO];
+    std::vector<double> kept(size_t(lost.queries * kWidth));
+    const int64_t first = element_count(d_o.spec) - int64_t(kept.size());
+    for (size_t n = 0; n < kept.size(); ++n) {
+      kept[n] = load(d_o.data, d_o.spec.dtype, first + int64_t(n));
+      store(d_o.data, d_o.spec.dtype, first + int64_t(n), 0);
+    }
+    emulate(lost.in_dk, lost.in_dv);
+    for (size_t n = 0; n < kept.size(); ++n)
+      store(d_o.data, d_o.spec.dtype, first + int64_t(n), kept[n]);
+  }
   return judge(c.problem, *golden, BackwardArithmetic{}, c.tensors);
 }
 
@@ -89,19 +110,65 @@ TEST(AlikeAddends, ChainsWouldFailWithoutTheTerm) {
 }
 
 TEST(AlikeAddends, ALostTileOfNearlyEqualQueriesFails) {
-  constexpr double kQueries = 20'000, kTile = 64;
-  const Judgement judgement =
-      judged_chain(flat_queries(int64_t(kQueries), 1e-4), 1 - kTile / kQueries);
-  EXPECT_FALSE(judgement.outcome.passes());
-  EXPECT_GT(judgement.max_ratio, 2);
+  const testing::BackwardCase c = flat_queries(20'000, 1e-4);
+  for (const Lost& lost :
+       {Lost{.queries = 64}, {.queries = 64, .in_dv = false}, {.queries = 64, .in_dk = false}}) {
+    const Judgement judgement = judged_chain(c, lost);
+    EXPECT_FALSE(judgement.outcome.passes()) << lost.in_dk << lost.in_dv;
+    EXPECT_GT(judgement.max_ratio, 2) << lost.in_dk << lost.in_dv;
+  }
+}
+
+// --- A gradient that all queries share ---
+
+/// A share of all queries are nearly equal, and so is what they add to the gradient of the sink.
+testing::BackwardCase partly_flat(int64_t queries, double share) {
+  testing::BackwardCase c({.seq_len_q = queries,
+                           .seq_len_kv = kKeys,
+                           .head_dim = kWidth,
+                           .head_dim_v = kWidth,
+                           .sinks = true,
+                           .dsinks = true},
+                          ATTEST_F32, {"cancelling", 1});
+  const auto is_flat = [share](int64_t i) {
+    return double(random_uniform(5, uint64_t(i))) < share;
+  };
+  testing::edit(c, ATTEST_Q,
+                [&](int64_t i, int64_t d, double) { return 1e-6 * (1 + 0.1 * noise(i, d)); });
+  testing::edit(c, ATTEST_DO, [&](int64_t i, int64_t d, double) {
+    return is_flat(i) ? 0.9031 * (1 + 1e-6 * noise(i, d + 4)) : 1 + 0.3 * noise(i, d + 8);
+  });
+  backward::write_forward(c.problem, c.tensors);
+  return c;
+}
+
+TEST(AlikeAddends, ChainsOfASharedGradientPass) {
+  for (const double share : {0.1, 0.2, 0.3}) {
+    const testing::BackwardCase c = partly_flat(120'000, share);
+    double chain = 0;
+    const int64_t head = 0;
+    backward::emulate(c.problem, c.tensors, {}, 0, {&head, 1},
+                      [&](int32_t role, int64_t, std::span<const double> values) {
+                        if (role == ATTEST_DSINKS) chain = values[0];
+                      });
+    double value = 0, sigma = 0;
+    softmax_backward_operation()
+        .golden(c.problem, {}, c.tensors)
+        ->expect(BackwardArithmetic{}, [&](const Expected& chunk) {
+          if (chunk.role != ATTEST_DSINKS) return;
+          value = chunk.value[0];
+          sigma = chunk.sigma[0];
+        });
+    EXPECT_GT(sigma, 0);
+    EXPECT_LT(std::fabs(chain - value), 6 * sigma) << share;
+  }
 }
 
 // --- Softmax: sums over keys ---
 
-/// The judgement of a kernel that adds nearly equal weights one after the other in float32. Values
-/// are nearly 1. O is `times` what it should be.
-Judgement judged_flat_rows(int64_t keys, double spread, double times = 1) {
-  const testing::Case c = testing::make_case(
+/// Weights that differ by `spread`, and values that are nearly 1.
+testing::Case flat_rows(int64_t keys, double spread) {
+  testing::Case c = testing::make_case(
       "",
       [&](attest_softmax_params& p) {
         p.num_heads = 1;
@@ -114,12 +181,55 @@ Judgement judged_flat_rows(int64_t keys, double spread, double times = 1) {
   testing::edit(c, ATTEST_K, [&](int64_t j, int64_t d, double) { return spread * noise(j, d); });
   testing::edit(c, ATTEST_V,
                 [](int64_t j, int64_t d, double) { return 1.0031 * (1 + 1e-4 * noise(j, d + 4)); });
-  emulate_softmax(c.problem, c.tensors, {}, {}, testing::all_rows(c.tensors[ATTEST_O]),
-                  testing::store_into(c.tensors, [times](int32_t role, double value) {
-                    return role == ATTEST_O ? times * value : value;
-                  }));
-  return judge(c.problem, *softmax_operation().golden(c.problem, {}, c.tensors),
-               SoftmaxArithmetic{}, c.tensors);
+  return c;
+}
+
+/// Leaves the outputs of a kernel that adds the weights one after the other in float32.
+void emulate_rows(const testing::Case& c, const SoftmaxArithmetic& arithmetic) {
+  emulate_softmax(c.problem, c.tensors, arithmetic, {}, testing::all_rows(c.tensors[ATTEST_O]),
+                  testing::store_into(c.tensors));
+}
+
+double element(const testing::Case& c, int32_t role, int64_t n) {
+  const Tensor& x = c.tensors[size_t(role)];
+  return load(x.data, x.spec.dtype, n);
+}
+
+Judgement judgement_of(const testing::Case& c, const SoftmaxArithmetic& arithmetic) {
+  return judge(c.problem, *softmax_operation().golden(c.problem, {}, c.tensors), arithmetic,
+               c.tensors);
+}
+
+Judgement judged_flat_rows(int64_t keys, double spread, const SoftmaxArithmetic& arithmetic = {}) {
+  const testing::Case c = flat_rows(keys, spread);
+  emulate_rows(c, arithmetic);
+  return judgement_of(c, arithmetic);
+}
+
+/// The same of a kernel that forgets the last `lost` keys in its sum of weights, in its sums of
+/// products, or in both. The lse is that of its weights, or right.
+struct LostKeys {
+  int64_t keys = 0;
+  bool in_weights = true, in_products = true, in_lse = true;
+};
+Judgement judged_lost_keys(int64_t keys, double spread, const LostKeys& lost,
+                           const SoftmaxArithmetic& arithmetic = {}) {
+  const testing::Case all = flat_rows(keys, spread), kept = flat_rows(keys - lost.keys, spread);
+  emulate_rows(all, arithmetic);
+  emulate_rows(kept, arithmetic);
+  const Tensor &o = all.tensors[ATTEST_O], &lse = all.tensors[ATTEST_LSE];
+  for (int64_t i = 0; i < element_count(lse.spec); ++i) {
+    const double of_all = element(all, ATTEST_LSE, i), of_kept = element(kept, ATTEST_LSE, i);
+    for (int64_t n = i * kWidth; n < (i + 1) * kWidth; ++n) {
+      const double products = lost.in_products
+                                  ? element(kept, ATTEST_O, n) * std::exp(of_kept - of_all)
+                                  : element(all, ATTEST_O, n);
+      store(o.data, o.spec.dtype, n,
+            lost.in_weights ? products * std::exp(of_all - of_kept) : products);
+    }
+    if (lost.in_lse && lost.in_weights) store(lse.data, lse.spec.dtype, i, of_kept);
+  }
+  return judgement_of(all, arithmetic);
 }
 
 TEST(AlikeAddends, ChainsOfNearlyEqualWeightsPass) {
@@ -132,9 +242,44 @@ TEST(AlikeAddends, ChainsOfNearlyEqualWeightsPass) {
 }
 
 TEST(AlikeAddends, ALostTileOfNearlyEqualWeightsFails) {
-  constexpr double kKeysOfRow = 32'771, kTile = 256;
-  EXPECT_FALSE(
-      judged_flat_rows(int64_t(kKeysOfRow), 1e-4, 1 - kTile / kKeysOfRow).outcome.passes());
+  const auto fails_in = [](const LostKeys& lost) {
+    const Judgement judgement = judged_lost_keys(32'771, 1e-4, lost);
+    EXPECT_FALSE(judgement.outcome.passes());
+    EXPECT_GT(judgement.max_ratio, 2);
+    return judgement.worst ? judgement.worst->tensor : "";
+  };
+  // The mean of nearly equal values is what it was, so only the lse tells of keys in neither sum.
+  EXPECT_EQ(fails_in({.keys = 256}), "lse");
+  EXPECT_EQ(fails_in({.keys = 256, .in_weights = false}), "o");
+  EXPECT_EQ(fails_in({.keys = 256, .in_products = false, .in_lse = false}), "o");
+}
+
+// The ulp of parts of 384 keys is finer than that of all keys, so that their weights lie anywhere
+// in it.
+TEST(AlikeAddends, ALostKeyOfNearlyEqualWeightsFailsWhereChainsAreShort) {
+  constexpr int64_t kAll = 32'768;
+  const SoftmaxArithmetic in_parts{.sum_chain = 384};
+  const Judgement honest = judged_flat_rows(kAll, 1e-4, in_parts),
+                  lost = judged_lost_keys(kAll, 1e-4, {.keys = 1}, in_parts);
+  EXPECT_TRUE(honest.outcome.passes()) << honest.outcome.reason;
+  EXPECT_FALSE(lost.outcome.passes());
+  EXPECT_GT(lost.max_ratio, 2);
+  ASSERT_TRUE(lost.worst);
+  EXPECT_EQ(lost.worst->tensor, "lse");
+}
+
+// The sum of the part with that key is in its ulp from then on.
+TEST(AlikeAddends, ShortChainsBesideAHeavyKeyPass) {
+  constexpr int64_t kAll = 32'768;
+  constexpr SoftmaxArithmetic kInParts{.sum_chain = 4096};
+  const testing::Case c = flat_rows(kAll, 0);
+  testing::edit(c, ATTEST_Q, [](int64_t, int64_t d, double) { return d == 0 ? 2 : 0; });
+  testing::edit(c, ATTEST_K, [](int64_t j, int64_t d, double) {
+    return j == 0 || d > 0 ? 0 : std::log(256.3 * 0x1p-23) * (1 + 1e-5 * noise(j, d));
+  });
+  emulate_rows(c, kInParts);
+  const Judgement judgement = judgement_of(c, kInParts);
+  EXPECT_TRUE(judgement.outcome.passes()) << judgement.outcome.reason;
 }
 
 }  // namespace

@@ -94,12 +94,13 @@ double roundings_together(const RowScores& row, double largest_p, double eta_kap
   return model.few_codes && apart <= kFewRoundoffs * model.u_p ? model.u_p / apart : 0;
 }
 
-// The ulps of sums, without chances; of coarse ones also those of sums of parts.
+// The ulps of sums, without chances.
 AlikeAddends ulps_of_sums(const RowScores& row, const SigmaModel& model) {
   // Before it is divided, the largest weight is 1.
   const double sum = std::max(std::exp(row.lse - row.top()), 1.0), length = model.chain(row.keys);
   AlikeAddends sums{.whole = {.ulp = ulp_of(model.u_acc, sum) / sum}};
-  if (length == double(row.keys) || !are_coarse(model.u_acc)) return sums;
+  if (length == double(row.keys)) return sums;
+  if (!are_coarse(model.u_acc)) sums.block.ulp = ulp_of(model.u_acc, 1) / sum;
   if (sum > 1) sums.part.ulp = ulp_of(model.u_acc, (sum - 1) * length / double(row.keys)) / sum;
   return sums;
 }
@@ -126,15 +127,11 @@ SharedTerms shared_terms(const RowScores& row, const RowSums& sums, const SigmaM
   terms.few_steps =
       model.few_codes && least_p < kStepsOfCodes * eta_kappa ? model.few_steps * keys : 0;
   terms.normaliser = flat ? all_alike * all_alike : terms.weights.a2;
-  AlikeAddends alike =
+  const AlikeAddends alike =
       model.sums_may_round_alike() ? sums.phases.addends(row, model) : AlikeAddends{};
   // Scores are dealt out by chance, so two neighbours are equal as often as any two keys.
-  double repeated =
+  const double repeated =
       std::max({model.least_repeated, sums.repeated / (keys * keys), sums.equal_neighbours / keys});
-  if (!are_coarse(model.u_acc)) {  // addends that lie alike in a float32 sum are as good as equal
-    repeated = std::max(repeated, alike.whole.chance);
-    alike = {};
-  }
   terms.top = std::exp(row.top() - row.lse);  // of the sink too
   terms.rest = model.rest(terms.weights.small, terms.top, row.keys);
   terms.coherent = model.coherent_variance(flat ? 1 : repeated, alike, terms.top, row.keys);
@@ -246,6 +243,7 @@ void AlikePhases::add(const RowScores& row, const SigmaModel& model, const doubl
     if (!(p[key] >= least)) continue;
     whole_.add(p[key] / sums.whole.ulp);
     if (sums.part.ulp > 0) part_.add(p[key] / sums.part.ulp);
+    if (sums.block.ulp > 0) block_.add(p[key] / sums.block.ulp);
   }
   keys_ += uint32_t(count);
 }
@@ -260,6 +258,7 @@ AlikeAddends AlikePhases::addends(const RowScores& row, const SigmaModel& model)
   };
   sums.whole.chance = chance(whole_);
   sums.part.chance = chance(part_);
+  sums.block.chance = chance(block_);
   return sums;
 }
 

@@ -59,7 +59,7 @@ class AlikePhases {
   AlikeAddends addends(const RowScores& row, const SigmaModel& model) const;
 
  private:
-  Phases whole_, part_;
+  Phases whole_, part_, block_;
   uint32_t keys_ = 0;  // so far
 };
 

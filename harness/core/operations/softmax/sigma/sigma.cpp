@@ -185,19 +185,26 @@ double SigmaModel::coherent_variance(double repeated, const AlikeAddends& addend
   const double length = chain(keys), step = std::min(u_acc * length / 4, 1 - top);
   // If a step adds several keys, their sum spreads by the root of their number.
   const double a_step = double(keys) / length;
-  const double whole = step * step * std::pow(repeated, a_step);
+  const bool is_coarse = are_coarse(u_acc);
+  // What lies alike in the ulps of a float32 sum is as good as equal.
+  const double equal = is_coarse ? repeated : std::max(repeated, addends.whole.chance),
+               equal_in_part = is_coarse ? repeated : std::max(repeated, addends.part.chance),
+               equal_in_block = is_coarse ? repeated : std::max(repeated, addends.block.chance);
+  const double whole = step * step * std::pow(equal, a_step);
   // Of the parts, which have the weight of all other keys.
   const double part = length < double(keys) ? std::min(u_acc * length / 4, 1.0) * (1 - top) : 0;
   // Beside a large weight the sum can lose all that is added to it, but no more.
   const double block = std::min(u_acc * top * length / std::sqrt(3), 1 - top);
   // The same where the ulp is that of the final sum from the first step on: heavy keys come first.
   const auto in_ulps = [&](const AlikeAddends::Sum& sum, double steps, double of_a_step) {
+    if (!is_coarse) return 0.0;
     return alike_variance(sum.ulp, steps, 1 - top, std::pow(sum.chance, of_a_step));
   };
-  return blocks * blocks * block * block * repeated +
-         std::max(again * again * std::max(whole, in_ulps(addends.whole, length, a_step)),
-                  parts * parts *
-                      std::max(part * part * repeated, in_ulps(addends.part, double(keys), 1)));
+  return blocks * blocks * block * block * equal_in_block +
+         std::max(
+             again * again * std::max(whole, in_ulps(addends.whole, length, a_step)),
+             parts * parts *
+                 std::max(part * part * equal_in_part, in_ulps(addends.part, double(keys), 1)));
 }
 
 double SigmaModel::underflow_bound(double kappa, double largest, int64_t keys) const {

@@ -119,13 +119,14 @@ struct LseSums {
   double sizes = 0;     // sum p |score|, of all steps of a score; if SigmaModel::few_scores
 };
 
-/// Addends of sums that round alike: of all keys in one sum, and in sums of parts of them.
+/// Addends of sums that round alike: of all keys in one sum, in sums of parts of them, and, in
+/// float32, in the sum of the part that has the largest weight.
 struct AlikeAddends {
   struct Sum {
     double ulp = 0;     // as a share of the sum of all keys
     double chance = 0;  // Phases::alike
   };
-  Sum whole, part;
+  Sum whole, part, block;
 };
 
 struct SigmaModel {
@@ -309,7 +310,7 @@ struct SigmaModel {
   /// in each step. The sums of all parts then have the same exponents at the same steps. So these
   /// sums err alike. Blocks: if one key has much of the weight, `top`, the sum of its part has its
   /// final size from then on, and every addition rounds the same way. Addends that lie alike in the
-  /// ulps of the sum round alike, too.
+  /// ulps of the sum round alike, too: in float32 they are as good as equal.
   double coherent_variance(double repeated, const AlikeAddends& addends, double top,
                            int64_t keys) const;
   /// Whether AlikeAddends are needed: not for sums that are finer than float32.
