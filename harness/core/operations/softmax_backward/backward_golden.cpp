@@ -354,7 +354,7 @@ class BackwardGolden final : public Golden {
   // All rows of a class of keys, or of queries, have one gradient and one sigma.
   void expect_classes(const HeadRows& rows, const PairErrors& errors, int64_t kv_head,
                       const Classes& classes, const Sink& sink) const {
-    const auto& [queries, keys] = classes;
+    const auto &queries = classes.queries, &keys = classes.keys;
     const std::vector<int64_t> of_queries = first_indices(queries), of_keys = first_indices(keys);
     const auto key_row = [&](int32_t j) {
       return rows.geometry().key_row(rows.sequence(), kv_head, j);
