@@ -292,7 +292,7 @@ def look_at_errors(browser, page):
     browser.get(f"file://{page}#record-{number}")
     browser.refresh()
     picture = browser.find_element(By.CSS_SELECTOR, "dialog svg.errors")
-    assert fill["location"] in picture.get_attribute("aria-label")
+    assert fill["locations"][0] in picture.get_attribute("aria-label")
     shown = [(part.get_attribute("class"), part.get_attribute("textContent"),
               part.rect["width"] / picture.rect["width"])
              for part in picture.find_elements(By.TAG_NAME, "rect")]
