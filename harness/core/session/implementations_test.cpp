@@ -99,7 +99,7 @@ TEST_F(ChosenImplementations, OfNamedPluginsAloneWhereNoGlobSaysOtherwise) {
   const Implementations named({.plugins = {mine_}, .only_named = true}, limits_);
   EXPECT_THAT(chosen_names(named), ElementsAre("naive@mine.so"));
   EXPECT_THAT(chosen_names(Implementations(
-                  {.plugins = {mine_}, .globs = {"naive*"}, .only_named = true}, limits_)),
+                  {.plugins = {mine_}, .globs = {"naive"}, .only_named = true}, limits_)),
               ElementsAre("naive@mine.so", "naive"));
   EXPECT_THAT(chosen_names(Implementations({.plugins = {mine_}}, limits_)),
               AllOf(Contains("naive"), Contains("naive@mine.so")));
