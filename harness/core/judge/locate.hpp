@@ -20,8 +20,8 @@ struct Location {
   std::string tensor;                        // role name
   int64_t elements = 0, wrong_elements = 0;  // that were judged; of these, wrong by themselves
   int64_t rows = 0, wrong_rows = 0;  // a row: the elements of the last dim; one of LSE: an element
-  // Rows that were compared with their true values, the others with ranges. Absent in records of
-  // older versions
+  // How many rows were compared with their true values. The other rows were compared with ranges.
+  // Records of older versions lack this number.
   std::optional<int64_t> exact_rows;
   std::vector<int64_t> first, last;  // wrong elements, in the order of the tensor's dims
   std::vector<Part> parts;           // in the order of the dims; empty: all of every dim

@@ -1,5 +1,5 @@
-// Addends of a float32 sum that round alike, since they lie alike in the ulps of the sum: numbers
-// that agree to a thousandth, say, where some 10,000 are added.
+// Addends of a float32 sum that round alike because they lie alike in the ulps of the sum. An
+// example is a sum of 10,000 numbers that differ by a thousandth.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -11,16 +11,17 @@ namespace attest::core::backward {
 class AddendSample {
  public:
   static constexpr size_t kMost = 16384;
-  /// `most`: so many addends are remembered, at most.
+  /// It remembers at most `most` addends.
   explicit AddendSample(size_t most = kMost) : most_(most) {}
   void clear();
   /// Adds `count` addends of weight * row[c] in each channel c. `row` must live until the last call
   /// of chance().
   void add(double weight, const double* row, double count);
-  /// The chance that two addends of a channel round alike. An addend and its negative round to
-  /// opposite sides, and count against each other. 0 where it is not more than chance gives.
-  /// `reach`: the largest partial sum. The chance is the larger of those in two ulps: that of
-  /// `reach`, and 2^-23 of it, the largest that the sum has if a kernel scales it.
+  /// The probability that two addends of a channel round alike. It is 0 if addends that lie
+  /// anywhere would often have as much. An addend and its negative round in opposite directions, so
+  /// they cancel here. `reach` is the largest partial sum. The sum has the ulp of `reach`; in a
+  /// kernel that scales the sum, the ulp may be as large as 2^-23 of it. The larger of the two
+  /// probabilities is returned.
   double chance(size_t channel, double reach) const;
 
  private:
@@ -31,7 +32,7 @@ class AddendSample {
     uint32_t index;
   };
   double chance_in(size_t channel, double ulp) const;
-  // Of one of `step` addends that are remembered.
+  // The same of every `step`-th of the remembered addends, on average.
   double chance(size_t channel, double ulp, uint32_t step) const;
 
   size_t most_;

@@ -76,9 +76,9 @@ enum class Judged {
 /// the rows of each head, and bounds of the others. If few rows of the inputs are distinct, it has
 /// every row of any number of tokens (backward_classes.hpp), as long as the distinct rows have no
 /// more pairs than the sample. Its memory grows with the tokens of one key head and of the
-/// query heads that read it. `ties_hold`: logits that are equal are equal in every kernel, so that
-/// top_k takes the same of them. `repeats`: the fill is kRepeatedName. All its sequences have the
-/// same few rows.
+/// query heads that read it.
+/// `ties_hold`: every kernel finds the same logits equal, so that top_k picks the same keys.
+/// `repeats`: the inputs are of the fill kRepeatedName, whose sequences all have the same few rows.
 std::unique_ptr<Golden> golden(const Problem& problem, const Tensors& tensors,
                                bool ties_hold = false, Judged judged = Judged::kAffordable,
                                bool repeats = false);

@@ -105,11 +105,6 @@ AlikeAddends ulps_of_sums(const RowScores& row, const SigmaModel& model) {
   return sums;
 }
 
-// Float32 sums of many keys are looked at by a sample of these.
-bool looks_at_all(const RowScores& row, const SigmaModel& model) {
-  return are_coarse(model.u_acc) || row.keys <= int64_t(kSampledFrom);
-}
-
 SharedTerms shared_terms(const RowScores& row, const RowSums& sums, const SigmaModel& model,
                          int64_t dim_v) {
   SharedTerms terms{.weights = sums.weights, .kappa = model.kappa(row.top(), row.lse)};
@@ -128,7 +123,7 @@ SharedTerms shared_terms(const RowScores& row, const RowSums& sums, const SigmaM
       model.few_codes && least_p < kStepsOfCodes * eta_kappa ? model.few_steps * keys : 0;
   terms.normaliser = flat ? all_alike * all_alike : terms.weights.a2;
   const AlikeAddends alike =
-      model.sums_may_round_alike() ? sums.phases.addends(row, model) : AlikeAddends{};
+      model.sums_may_round_alike(row.keys) ? sums.phases.addends(row, model) : AlikeAddends{};
   // Scores are dealt out by chance, so two neighbours are equal as often as any two keys.
   const double repeated =
       std::max({model.least_repeated, sums.repeated / (keys * keys), sums.equal_neighbours / keys});
@@ -237,9 +232,9 @@ void AlikePhases::add(const RowScores& row, const SigmaModel& model, const doubl
   if (row.keys < 2) return;
   const AlikeAddends sums = ulps_of_sums(row, model);
   const double least = model.unsummed_below(row.top(), row.lse, row.keys);
-  const bool all = looks_at_all(row, model);
+  const bool is_coarse = are_coarse(model.u_acc);  // of finer sums a sample of the keys is enough
   for (int64_t key = 0; key < count; ++key) {
-    if (!all && !is_sampled(keys_ + uint32_t(key))) continue;
+    if (!is_coarse && !is_sampled(keys_ + uint32_t(key))) continue;
     if (!(p[key] >= least)) continue;
     whole_.add(p[key] / sums.whole.ulp);
     if (sums.part.ulp > 0) part_.add(p[key] / sums.part.ulp);
@@ -250,14 +245,11 @@ void AlikePhases::add(const RowScores& row, const SigmaModel& model, const doubl
 
 AlikeAddends AlikePhases::addends(const RowScores& row, const SigmaModel& model) const {
   AlikeAddends sums = ulps_of_sums(row, model);
-  const double keys = double(row.keys) / (looks_at_all(row, model) ? 1 : kSampleStep);
   const bool is_coarse = are_coarse(model.u_acc);
-  // The gate of few additions in float32 has room for those that round alike, and a device's golden
-  // does not know them.
-  const bool counts = is_coarse || row.keys > int64_t(kSampledFrom);
+  const double keys = double(row.keys) / (is_coarse ? 1 : kSampleStep);
   const auto chance = [&](const Phases& phases) {
     const double alike = phases.alike(keys);
-    return is_coarse || (counts && alike * keys > kAlikeByChance) ? alike : 0;
+    return is_coarse || alike * keys > kAlikeByChance ? alike : 0;
   };
   sums.whole.chance = chance(whole_);
   sums.part.chance = chance(part_);

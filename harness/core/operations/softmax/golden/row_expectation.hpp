@@ -89,7 +89,7 @@ struct RowSums {
   kernels::WeightSums weights{};
   double swapped_lse = 0;  // the sigma of the lse from such keys
   double repeated = 0;     // sum of squares of the sizes of groups: SigmaModel::coherent_variance
-  AlikePhases phases;      // of p, if SigmaModel::sums_may_round_alike
+  AlikePhases phases;      // of p, if SigmaModel::sums_may_round_alike()
   // The number of keys whose score equals that of the key before. SigmaModel::scores_repeat asks.
   double equal_neighbours = 0;
   double common = 0;    // LseSums::common

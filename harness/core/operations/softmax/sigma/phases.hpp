@@ -38,15 +38,15 @@ class Phases {
   double alone_ = 0;                       // the sum of share^2
 };
 
-/// Addends that lie anywhere in their ulps have a Phases::alike of up to this over their number,
-/// but for one sum in 400. That moves a sum no further than independent roundings do.
+/// If addends lie anywhere in their ulps, Phases::alike is at most this number over theirs, but for
+/// one sum in 400. Addends so little alike move a sum no further than independent roundings do.
 inline constexpr double kAlikeByChance = 6;
-/// Above so many addends of a float32 sum, one of eight tells whether they lie alike: what it
-/// overlooks is within the gate of independent roundings.
+/// If a float32 sum has more addends than this, a sample of one in eight tells whether they lie
+/// alike. The gate of independent roundings has room for what the sample overlooks.
 inline constexpr size_t kSampledFrom = 1024;
 inline constexpr uint32_t kSampleStep = 8;
-/// Whether the addend at `index` is one of those. They are spread evenly, without a period.
-/// `step`: of so many addends one is.
+/// Whether the sample has the addend at `index`. The sample has one of `step` addends. They are
+/// spread evenly and have no period.
 inline bool is_sampled(uint32_t index, uint32_t step = kSampleStep) {
   constexpr uint32_t kGoldenRatio = 2654435769;  // times 2^32
   return index * kGoldenRatio < (uint64_t{1} << 32) / step;

@@ -187,10 +187,10 @@ double SigmaModel::coherent_variance(double repeated, const AlikeAddends& addend
   const double a_step = double(keys) / length;
   const bool is_coarse = are_coarse(u_acc);
   // What lies alike in the ulps of a float32 sum is as good as equal.
-  const double equal = is_coarse ? repeated : std::max(repeated, addends.whole.chance),
-               equal_in_part = is_coarse ? repeated : std::max(repeated, addends.part.chance),
-               equal_in_block = is_coarse ? repeated : std::max(repeated, addends.block.chance);
-  const double whole = step * step * std::pow(equal, a_step);
+  const auto equal = [&](const AlikeAddends::Sum& sum) {
+    return is_coarse ? repeated : std::max(repeated, sum.chance);
+  };
+  const double whole = step * step * std::pow(equal(addends.whole), a_step);
   // Of the parts, which have the weight of all other keys.
   const double part = length < double(keys) ? std::min(u_acc * length / 4, 1.0) * (1 - top) : 0;
   // Beside a large weight the sum can lose all that is added to it, but no more.
@@ -200,11 +200,11 @@ double SigmaModel::coherent_variance(double repeated, const AlikeAddends& addend
     if (!is_coarse) return 0.0;
     return alike_variance(sum.ulp, steps, 1 - top, std::pow(sum.chance, of_a_step));
   };
-  return blocks * blocks * block * block * equal_in_block +
-         std::max(
-             again * again * std::max(whole, in_ulps(addends.whole, length, a_step)),
-             parts * parts *
-                 std::max(part * part * equal_in_part, in_ulps(addends.part, double(keys), 1)));
+  return blocks * blocks * block * block * equal(addends.block) +
+         std::max(again * again * std::max(whole, in_ulps(addends.whole, length, a_step)),
+                  parts * parts *
+                      std::max(part * part * equal(addends.part),
+                               in_ulps(addends.part, double(keys), 1)));
 }
 
 double SigmaModel::underflow_bound(double kappa, double largest, int64_t keys) const {

@@ -313,8 +313,11 @@ struct SigmaModel {
   /// ulps of the sum round alike, too: in float32 they are as good as equal.
   double coherent_variance(double repeated, const AlikeAddends& addends, double top,
                            int64_t keys) const;
-  /// Whether AlikeAddends are needed: not for sums that are finer than float32.
-  bool sums_may_round_alike() const { return u_acc >= 0x1p-24; }
+  /// Whether a sum over `keys` keys needs AlikeAddends. Sums that are finer than float32 do not.
+  /// Nor do short sums in float32: their gate has room for additions that round alike.
+  bool sums_may_round_alike(int64_t keys) const {
+    return are_coarse(u_acc) || (u_acc >= 0x1p-24 && keys > int64_t(kSampledFrom));
+  }
 
   /// Sigma is linear in the share that a sum loses. A sum that has lost a quarter or more may have
   /// stopped growing, and the normaliser may have stopped before the products. Then the output is

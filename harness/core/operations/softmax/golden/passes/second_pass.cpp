@@ -40,7 +40,7 @@ void SecondPass::add(const TileScores& scores, const Values& values, const KeyBl
         weights_.find(scores, r, weight_model(model, task_rows[row]), block.count());
     may_lose |= found.small > kNegligible * model.u_acc;
     add_scalars(scores, block, r, found, model, sums_.scalars[row]);
-    if (model.sums_may_round_alike())
+    if (model.sums_may_round_alike(task_rows[row].keys))
       sums_.scalars[row].phases.add(task_rows[row], model, weights_.probabilities.row(r),
                                     block.count());
     if (block.grouped()) add_equal_keys(scores, values, block, tile, r, task_rows[row], model);
