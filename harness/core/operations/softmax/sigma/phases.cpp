@@ -2,46 +2,31 @@
 
 #include <algorithm>
 #include <cmath>
+#include <complex>
+#include <iterator>
 
 namespace attest::core {
 
-// By half of the angle, from -pi / 2 to pi / 2, whose sine and cosine are short series.
-std::complex<double> on_circle(double turns) {
-  constexpr double kAllWhole = 0x1p52;
-  const double half = std::fabs(turns) < kAllWhole ? turns - double(int64_t(turns)) : 0,
-               angle = M_PI * (half > 0.5    ? half - 1
-                               : half < -0.5 ? half + 1
-                                             : half),
-               square = angle * angle;
-  const double sine =
-      angle *
-      (1 -
-       square / 6 * (1 - square / 20 * (1 - square / 42 * (1 - square / 72 * (1 - square / 110)))));
-  const double cosine =
-      1 -
-      square / 2 * (1 - square / 12 * (1 - square / 30 * (1 - square / 56 * (1 - square / 90))));
-  return {1 - 2 * sine * sine, 2 * sine * cosine};
-}
-
 void Phases::add(double turns, double count, double share) {
-  const std::complex<double> once = on_circle(turns);
-  // std::complex multiplies with checks for NaN, of which there are none here.
-  double real = once.real(), imaginary = once.imag();
-  for (std::complex<double>& sum : sums_) {
-    sum += std::complex(count * share * real, count * share * imaginary);
-    const double next = real * once.real() - imaginary * once.imag();
-    imaginary = real * once.imag() + imaginary * once.real();
-    real = next;
-  }
+  constexpr double kAllWhole = 0x1p52;
+  turns_[waiting_] = turns < kAllWhole ? turns : 0;
+  sizes_[waiting_] = count * share;
   alone_ += count * share * share;
+  if (++waiting_ < kWaiting) return;
+  kernels::sum_phases(turns_, sizes_, kWaiting, sums_);
+  waiting_ = 0;
 }
 
 // Without what addends have in common with themselves.
 double Phases::alike(double addends) const {
   if (addends < 2) return 0;
-  double chance = 0;
-  for (int n = 0; n < kHarmonics; ++n)
-    chance += std::max(std::norm(sums_[n]) - alone_, 0.0) / double((n + 1) * (n + 1));
+  double sums[std::size(sums_)], chance = 0;
+  std::ranges::copy(sums_, sums);
+  kernels::sum_phases(turns_, sizes_, waiting_, sums);
+  for (int k = 1; k <= kernels::kPhaseHarmonics; ++k) {
+    const double square = std::norm(std::complex(sums[2 * k - 2], sums[2 * k - 1]));
+    chance += std::max(square - alone_, 0.0) / double(k * k);
+  }
   return std::min(chance / (addends * (addends - 1)), 1.0);
 }
 

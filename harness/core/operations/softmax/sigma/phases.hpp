@@ -4,15 +4,12 @@
 //   for (double p : addends) phases.add(p / ulp_of_the_sum);
 //   phases.alike(count)
 #pragma once
-#include <complex>
 #include <cstddef>
 #include <cstdint>
 
-namespace attest::core {
+#include "core/operations/softmax/sigma/phase_sums.hpp"
 
-/// exp(2 pi i turns), to 1e-6, in a tenth of the time that the library's functions take. 1 where
-/// `turns` are too many for a fraction.
-std::complex<double> on_circle(double turns);
+namespace attest::core {
 
 /// Each sum that was rounded is a multiple of its ulp. So the error of the next addition depends
 /// only on the addend modulo the ulp: it is a sawtooth of p / ulp. The mean of this error over the
@@ -26,16 +23,20 @@ std::complex<double> on_circle(double turns);
 class Phases {
  public:
   /// Adds `count` addends of `turns` ulps each. `share`: by how much of an ulp they err, relative
-  /// to others. It is below 0 if they are negative, since the sawtooth is odd.
+  /// to others. It is below 0 if they are negative, since the sawtooth is odd. Turns that are too
+  /// many for a fraction count as 0.
   void add(double turns, double count = 1, double share = 1);
   /// The chance that two of `addends` round alike, at most 1. Those that were not added round like
   /// no other.
   double alike(double addends) const;
 
  private:
-  static constexpr int kHarmonics = 4;
-  std::complex<double> sums_[kHarmonics];  // of share exp(2 pi i k turns)
-  double alone_ = 0;                       // the sum of share^2
+  // Addends wait until there are enough for vectors.
+  static constexpr int kWaiting = 64;
+  double turns_[kWaiting], sizes_[kWaiting];  // size: count times share
+  int waiting_ = 0;
+  double sums_[2 * kernels::kPhaseHarmonics] = {};  // of those that wait no more: sum_phases
+  double alone_ = 0;                                // the sum of count share^2
 };
 
 /// If addends lie anywhere in their ulps, Phases::alike is at most this number over theirs, but for

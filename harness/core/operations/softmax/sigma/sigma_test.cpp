@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <complex>
 #include <numeric>
 
 #include "core/operations/softmax/sigma/phases.hpp"
@@ -287,14 +288,35 @@ TEST(Phases, KnowAddendsThatRoundAlike) {
   EXPECT_NEAR(few.alike(100), 0.25 * 1.42, 1e-2);  // those that were not added round like no other
 }
 
+// Any number of addends, whole vectors or not, has the harmonics of the unit circle.
 TEST(Phases, TurnOnTheUnitCircle) {
   double most = 0;
-  for (int n = -40'000; n <= 40'000; ++n) {
-    const double turns = double(n) / 10'000 + 1e-5 * double(n % 7);
-    most = std::max(most, std::abs(on_circle(turns) - std::polar(1.0, 2 * M_PI * turns)));
+  for (int64_t count : {1, 3, 8, 13, 64, 1001}) {
+    std::vector<double> turns, sizes;
+    std::complex<double> sums[kernels::kPhaseHarmonics];
+    for (int64_t n = 0; n < count; ++n) {
+      turns.push_back(double(n * n) / 10'000 + 1e-5 * double(n % 7));
+      sizes.push_back(n % 3 == 0 ? -0.5 : 2);
+      for (int k = 1; k <= kernels::kPhaseHarmonics; ++k)
+        sums[k - 1] += sizes.back() * std::polar(1.0, 2 * M_PI * double(k) * turns.back());
+    }
+    double got[2 * kernels::kPhaseHarmonics] = {};
+    kernels::sum_phases(turns.data(), sizes.data(), count, got);
+    for (int k = 1; k <= kernels::kPhaseHarmonics; ++k)
+      most = std::max(most, std::abs(std::complex(got[2 * k - 2], got[2 * k - 1]) - sums[k - 1]) /
+                                double(count));
   }
-  EXPECT_LT(most, 1e-6);
-  EXPECT_EQ(on_circle(INFINITY), std::complex(1.0));
+  EXPECT_LT(most, 1e-5);
+  EXPECT_EQ(alike({0x1p60}, 100), 1);  // what has no fraction counts as whole
+}
+
+// Addends that wait for others count, and once.
+TEST(Phases, AreTheSameOfAddendsOneByOneAndOfMany) {
+  Phases one_by_one, many;
+  for (int n = 0; n < 130; ++n) one_by_one.add(0.3 + n % 2 * 0.25);
+  many.add(0.3, 65);
+  many.add(0.55, 65);
+  EXPECT_NEAR(one_by_one.alike(130), many.alike(130), 1e-6);
 }
 
 // A head of one channel has no room for the queries of "rising": all are 0, and all rows err alike.
