@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/record/record.hpp"
 #include "testing/folder_test.hpp"
 
 namespace attest::cli {
@@ -175,6 +176,29 @@ TEST_F(Gate, SaysInOneLineWhatIsWrong) {
   const Outcome bare = attest("gate base.jsonl");
   EXPECT_EQ(bare.code, 64);
   EXPECT_THAT(bare.text, HasSubstr("--rules is required"));
+}
+
+class UnwritableBaseline : public testing::FolderTest {
+ protected:
+  void SetUp() override {
+    write_lines("empty.jsonl",
+                {core::to_json(core::Header{}), core::to_json(core::Closing::of({}, "today"))});
+  }
+  void expect_nothing_left_of(const std::string& baseline) const {
+    const Outcome outcome = attest("baseline update --replace " + baseline + " empty.jsonl");
+    EXPECT_EQ(outcome.code, 4);
+    EXPECT_THAT(outcome.text, HasSubstr("attest: " + baseline + ": cannot be written"));
+    EXPECT_FALSE(fs::exists(fs::symlink_status(folder_ / (baseline + ".partial"))));
+  }
+};
+
+TEST_F(UnwritableBaseline, LeavesNoPartOfItself) {
+  fs::create_symlink("/dev/full", folder_ / "full.jsonl.partial");  // no write ends well
+  expect_nothing_left_of("full.jsonl");
+  EXPECT_FALSE(fs::exists(folder_ / "full.jsonl"));
+  fs::create_directories(folder_ / "folder.jsonl/inside");  // no file takes its place
+  expect_nothing_left_of("folder.jsonl");
+  EXPECT_TRUE(fs::exists(folder_ / "folder.jsonl/inside"));
 }
 
 // Baselines of the results of Gate.

@@ -210,20 +210,21 @@ Results updated_baseline(const std::optional<Results>& old, const std::vector<Re
 
 void write_baseline(const std::string& path, const Results& baseline) {
   const std::string partial = path + ".partial";
-  const auto refuse = [&] { throw core::MachineError(fmt::format("{}: cannot be written", path)); };
-  {
-    std::ofstream out(partial, std::ios::trunc | std::ios::binary);
-    const auto write = [&](const nlohmann::json& line) {
-      out << line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
-    };
+  std::ofstream out(partial, std::ios::trunc | std::ios::binary);
+  const auto write = [&](const nlohmann::json& line) {
+    out << line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+  };
+  std::error_code error;
+  if (out) {
     write(to_json(baseline.header));
     for (const Record& record : baseline.records) write(to_json(record));
     write(to_json(baseline.closing));
-    if (!out.flush()) refuse();
+    out.close();
+    if (out) std::filesystem::rename(partial, path, error);
+    if (out && !error) return;
+    std::filesystem::remove(partial, error);
   }
-  std::error_code error;
-  std::filesystem::rename(partial, path, error);
-  if (error) refuse();
+  throw core::MachineError(fmt::format("{}: cannot be written", path));
 }
 
 }  // namespace attest::cli
