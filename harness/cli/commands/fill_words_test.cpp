@@ -194,5 +194,45 @@ TEST(FillWords, SayWhichProblemsHaveAFill) {
   EXPECT_EQ(met.size(), has.size() - 1) << "all rules but that of tokens are met";
 }
 
+/// A problem, and whether it has further rounds of two fills.
+struct Rounds {
+  const char* spec;
+  bool rising, wild;
+};
+
+// "rising_2 and so on where rows are few, or where a bias, slopes or rel_bias meet a softcap below
+// 46", and "wild_2 and so on where queries are few". 8 x 512 rows are many.
+constexpr Rounds kRounds[] = {
+    {" num_heads=8 seq_len_q=512", false, false},
+    {" num_heads=1 seq_len_q=20", true, false},
+    {" num_heads=4 seq_len_q=3 seq_len_kv=2048", true, true},
+    {" num_heads=8 seq_len_q=512 softcap=2", false, false},
+    {" num_heads=8 seq_len_q=512 bias=[1,1,512,512]", false, false},
+    {" num_heads=8 seq_len_q=512 bias=[1,1,512,512] softcap=45", true, false},
+    {" num_heads=8 seq_len_q=512 bias=[1,1,512,512] softcap=46", false, false},
+    {" num_heads=8 seq_len_q=512 alibi_slopes", false, false},
+    {" num_heads=8 seq_len_q=512 alibi_slopes softcap=45", true, false},
+    {" num_heads=8 seq_len_q=512 alibi_slopes softcap=46", false, false},
+    {" num_heads=8 seq_len_q=768 grid_height=24 grid_width=32 window_height=12 window_width=16"
+     " rel_bias",
+     false, false},
+    {" num_heads=8 seq_len_q=768 grid_height=24 grid_width=32 window_height=12 window_width=16"
+     " rel_bias softcap=45",
+     true, false},
+    {" num_heads=8 seq_len_q=768 grid_height=24 grid_width=32 window_height=12 window_width=16"
+     " rel_bias softcap=46",
+     false, false},
+};
+
+TEST(FillWords, SayWhichProblemsHaveFurtherRounds) {
+  for (const auto& [spec, rising, wild] : kRounds) {
+    const std::vector<std::string> known =
+        core::known_fills(core::parse_problem("softmax head_dim=16" + std::string(spec)), false);
+    const auto has = [&](const char* fill) { return std::ranges::count(known, fill) > 0; };
+    EXPECT_EQ(has("rising_2"), rising) << spec;
+    EXPECT_EQ(has("wild_2"), wild) << spec;
+  }
+}
+
 }  // namespace
 }  // namespace attest::cli
