@@ -1,6 +1,7 @@
 #include "core/run/plugins/plugin.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -94,7 +95,8 @@ std::string refuses(const Implementation& implementation, const Problem& problem
     return fmt::format("does not take {} (takes {})", print_dtypes(missing),
                        implementation.dtypes ? print_dtypes(implementation.dtypes) : "none");
   if (const uint64_t missing = problem.features & ~implementation.features)
-    return fmt::format("does not support {}", print_features(missing));
+    return fmt::format("does not support {}",
+                       fmt::join(feature_names(missing, problem.operation), "+"));
   return {};
 }
 

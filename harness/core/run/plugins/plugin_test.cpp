@@ -6,6 +6,7 @@
 
 #include <fstream>
 
+#include "core/problem/spec.hpp"
 #include "core/run/plugins/isolation_cost.hpp"
 #include "core/run/plugins/registry.hpp"
 #include "core/tensor/error.hpp"
@@ -109,6 +110,11 @@ TEST(Plugin, TheHostRefusesWhatATableDoesNotList) {
   EXPECT_EQ(refuses(implementation, problem), "");
   problem.features |= uint64_t{1} << 40;  // a bit of a header to come
   EXPECT_EQ(refuses(implementation, problem), "does not support OWN(8)");
+  const Problem gradients = parse_problem(
+      "softmax_backward seq_len_q=8 head_dim=16 bias=[1,1,8,8] dbias=[1,1,8,8] sinks dsinks");
+  implementation.operation = ATTEST_SOFTMAX_BACKWARD;
+  EXPECT_EQ(refuses(implementation, gradients), "does not support BIAS+SINKS+DBIAS+DSINKS");
+  implementation.operation = ATTEST_SOFTMAX;
   implementation.device = 7;  // it would get addresses that it cannot reach
   EXPECT_EQ(refuses(implementation, problem), "runs on device 7, which this attest does not know");
 }
