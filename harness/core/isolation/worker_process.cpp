@@ -145,10 +145,9 @@ Worker::Worker(const fs::path& plugin, const WorkerOptions& options)
   control_ = std::move(our_end);
 }
 
-Worker::~Worker() {
-  end();
-  munmap(status_, sizeof(StatusPage));
-}
+void Worker::Unmap::operator()(StatusPage* page) const { munmap(page, sizeof(StatusPage)); }
+
+Worker::~Worker() { end(); }
 
 // Takes what the supervisor reports; false when nothing comes in time.
 bool Worker::hear(double patience_s) {

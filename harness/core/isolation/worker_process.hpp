@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -61,11 +62,14 @@ class Worker {
   uint64_t take_output();
 
  private:
+  struct Unmap {
+    void operator()(StatusPage* page) const;
+  };
   bool hear(double patience_s);
   void show_output();
 
   Descriptor status_file_, output_;
-  StatusPage* status_ = nullptr;
+  std::unique_ptr<StatusPage, Unmap> status_;
   Descriptor control_;
   Descriptor memory_file_;  // statm of the worker, once it was asked for
   Channel channel_;
