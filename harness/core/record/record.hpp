@@ -144,10 +144,10 @@ struct Header {
   std::map<std::string, std::map<std::string, std::string>> environment;
 };
 
-/// The last line: the run came to its end. A file without it was cut short.
 /// The first fill whose outputs were judged to be bad; null: none was.
 FillRecord* first_bad_fill(Record& record);
 
+/// The last line: the run came to its end. A file without it was cut short.
 struct Closing {
   std::string finished;  // UTC, ISO 8601
   size_t results = 0;
