@@ -18,7 +18,8 @@
 // No exception crosses the boundary: std::bad_alloc becomes ATTEST_OUT_OF_MEMORY, any other
 // exception ATTEST_RUNTIME_ERROR with its what(). The views below read the CPU's memory. In a
 // kernel compiled by nvcc, views made from copies of problem, params and tensor[] on the device
-// read the device's memory. example/naive_minimal.cpp is a complete implementation.
+// read the device's memory. example/naive_minimal.cpp is a complete implementation, and
+// example/backward_minimal.cpp is one of gradients.
 #pragma once
 #include <cassert>
 #include <cmath>

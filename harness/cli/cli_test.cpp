@@ -338,6 +338,38 @@ TEST_F(Cli, WritesAnImplementationInCThatBuildsAndPasses) {
   EXPECT_THAT(judged.text, HasSubstr("2 pass"));
 }
 
+// What it declares is in the tiny cases of its operation, and it passes them.
+TEST_F(Cli, WritesGradientsThatBuildAndPass) {
+  const Outcome written = attest("new slopes --operation softmax_backward");
+  ASSERT_EQ(written.code, 0) << written.text;
+  EXPECT_THAT(text("slopes.cpp"), AllOf(HasSubstr("struct Slopes {"), Not(HasSubstr("inimal"))));
+  EXPECT_THAT(attest("new slopes --operation softmax_backward").text,
+              HasSubstr("slopes.cpp exists already"));
+  const size_t at = written.text.find("c++ -std"), end = written.text.find('\n', at);
+  const Outcome built = testing::run_shell(folder_, written.text.substr(at, end - at));
+  ASSERT_EQ(built.code, 0) << built.text;
+  const Outcome judged = attest(
+      "run --plugin ./slopes.so --case 'tiny/backward*' --dtype f32 --fill random --judge-only "
+      "--relations none --threads 1");
+  EXPECT_EQ(judged.code, 0) << judged.text;
+  EXPECT_THAT(judged.text, ::testing::ContainsRegex("\n1[0-9] pass, "));
+  EXPECT_THAT(judged.text, HasSubstr("\nslopes: declared, never judged: f16, bf16\n"));
+}
+
+TEST_F(Cli, WritesAnImplementationOfAnOperationByItsName) {
+  EXPECT_EQ(attest("new forward --operation softmax").code, 0);
+  EXPECT_THAT(text("forward.cpp"), HasSubstr("online softmax"));
+  EXPECT_THAT(attest("new other --operation linear").text,
+              HasSubstr("--operation linear: there is a template of softmax and of "
+                        "softmax_backward"));
+  EXPECT_FALSE(fs::exists(folder_ / "other.cpp"));
+  EXPECT_EQ(attest("new other --c --operation softmax_backward").code, 64);
+  EXPECT_EQ(attest("new --operation softmax_backward before").code, 0);
+  EXPECT_THAT(text("before.cpp"), HasSubstr("ATTEST_SOFTMAX_BACKWARD"));
+  EXPECT_EQ(attest("new --operation own").code, 0);
+  EXPECT_TRUE(fs::exists(folder_ / "own/own_operation.cpp"));
+}
+
 // Without a device it is compiled for an architecture by name, and loads.
 TEST_F(Cli, WritesACudaKernelThatNvccCompiles) {
   const Outcome written = attest("new kernel --cuda");

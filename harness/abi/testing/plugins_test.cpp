@@ -220,14 +220,15 @@ TEST_P(RightGradients, AgreeWithTheDefinitionOnRandomProblems) {
 }
 
 // flash_backward_cpu takes strides but for those within rows.
-INSTANTIATE_TEST_SUITE_P(Plugins, RightGradients,
-                         ::testing::Values(Case{"plugins/naive_backward.so", "naive_backward"},
-                                           Case{"plugins/flash_backward_cpu.so",
-                                                "flash_backward_cpu", ATTEST_WITH_STRIDES,
-                                                flash_refuses},
-                                           Case{"tests/plugins/honest.so", "honest_backward_pairs"},
-                                           Case{"tests/plugins/backward_bugs.so", "backward_none"}),
-                         [](const auto& instance) { return std::string(instance.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    Plugins, RightGradients,
+    ::testing::Values(Case{"plugins/naive_backward.so", "naive_backward"},
+                      Case{"tests/plugins/backward_minimal.so", "backward_minimal"},
+                      Case{"plugins/flash_backward_cpu.so", "flash_backward_cpu",
+                           ATTEST_WITH_STRIDES, flash_refuses},
+                      Case{"tests/plugins/honest.so", "honest_backward_pairs"},
+                      Case{"tests/plugins/backward_bugs.so", "backward_none"}),
+    [](const auto& instance) { return std::string(instance.param.name); });
 
 /// Bugs, and features with which they are some.
 struct GradientBug {

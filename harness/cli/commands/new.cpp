@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <string_view>
 
 #include "cli/commands/commands.hpp"
 #include "cli/commands/templates.hpp"
@@ -22,9 +23,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// The operations of attest that have templates.
+constexpr std::string_view kForward = "softmax", kGradients = "softmax_backward";
+
 struct NewArguments {
   std::string name;
-  bool c = false, cuda = false, operation = false;
+  bool c = false, cuda = false;
+  bool private_operation = false;
+  std::string operation;  // of attest, that is to be implemented; empty: softmax
 };
 
 // "my_kernel" -> "MyKernel".
@@ -74,13 +80,21 @@ void write(const Template& from, const std::string& name) {
     throw core::MachineError(fmt::format("{}: {}", file.string(), std::strerror(errno)));
 }
 
-/// A file in one language.
-struct Language {
+/// A template of an implementation.
+struct Kind {
   const Template& from;
   const char* what;
 };
 
-Language language_of(const NewArguments& arguments) {
+Kind kind_of(const NewArguments& arguments) {
+  if (arguments.operation == kGradients)
+    return {kBackwardTemplate,
+            "a complete implementation of the gradients of softmax attention, slow and right"};
+  if (!arguments.operation.empty() && arguments.operation != kForward)
+    throw core::Error(fmt::format(
+        "--operation {}: there is a template of {} and of {}; without a value, --operation writes "
+        "an operation of your own",
+        arguments.operation, kForward, kGradients));
   if (arguments.c) return {kCTemplate, "attention by definition, in C: f32, dense, causal or not"};
   if (arguments.cuda)
     return {kCudaTemplate,
@@ -89,18 +103,17 @@ Language language_of(const NewArguments& arguments) {
 }
 
 void write_implementation(const NewArguments& arguments) {
-  const Language language = language_of(arguments);
-  const std::string file = replaced(std::string(language.from.file), "NAME", arguments.name);
+  const Kind kind = kind_of(arguments);
+  const std::string file = replaced(std::string(kind.from.file), "NAME", arguments.name);
   refuse_existing(file);
-  write(language.from, arguments.name);
+  write(kind.from, arguments.name);
   const std::string folder = include_folder();
   if (folder.empty())
     fmt::print(stderr,
                "attest: warning: attest.h is not beside this program; put its folder in the place "
                "of FOLDER\n");
   fmt::print("{}: {}. Build it and have it judged:\n\n  {}\n  attest run --plugin ./{}.so\n", file,
-             language.what,
-             core::compile_command(file, folder.empty() ? "FOLDER" : shell_word(folder)),
+             kind.what, core::compile_command(file, folder.empty() ? "FOLDER" : shell_word(folder)),
              arguments.name);
 }
 
@@ -126,7 +139,7 @@ void write_operation(const std::string& name) {
 
 int run(const NewArguments& arguments) {
   check_name(arguments.name);
-  if (arguments.operation)
+  if (arguments.private_operation)
     write_operation(arguments.name);
   else
     write_implementation(arguments);
@@ -138,8 +151,8 @@ int run(const NewArguments& arguments) {
 Command add_new(CLI::App& program) {
   CLI::App* command = program.add_subcommand(
       "new",
-      "write NAME.cpp, a complete implementation to start from; or one in C or for CUDA, or "
-      "an operation");
+      "write NAME.cpp, a complete implementation to start from; or one in C, for CUDA or of "
+      "gradients, or an operation");
   auto arguments = std::make_shared<NewArguments>();
   command->add_option("name", arguments->name, "letters, digits and underscores")
       ->required()
@@ -147,12 +160,21 @@ Command add_new(CLI::App& program) {
   CLI::Option* c = command->add_flag("--c", arguments->c, "write NAME.c, in C");
   CLI::Option* cuda = command->add_flag("--cuda", arguments->cuda, "write NAME.cu, for CUDA");
   CLI::Option* operation =
-      command->add_flag("--operation", arguments->operation,
-                        "write NAME/, a private operation with an implementation and a suite");
+      command
+          ->add_option("--operation", arguments->operation,
+                       "write NAME.cpp, an implementation of this operation of attest; without a "
+                       "value, NAME/, a private operation with an implementation and a suite")
+          ->expected(0, 1)
+          ->type_name(fmt::format("[{}|{}]", kForward, kGradients));
   c->excludes(cuda)->excludes(operation);
   cuda->excludes(operation);
-  command->footer("Example: attest new my_kernel");
-  return [arguments] { return run(*arguments); };
+  command->footer(
+      "Example: attest new my_kernel\n"
+      "         attest new my_gradients --operation softmax_backward");
+  return [arguments, operation] {
+    arguments->private_operation = operation->count() > 0 && arguments->operation.empty();
+    return run(*arguments);
+  };
 }
 
 }  // namespace attest::cli

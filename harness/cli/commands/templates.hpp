@@ -15,7 +15,7 @@ struct Template {
   std::string_view type;  // in the text: "NaiveMinimal"; empty: it has none
 };
 
-extern const Template kCxxTemplate, kCTemplate, kCudaTemplate;
+extern const Template kCxxTemplate, kCTemplate, kCudaTemplate, kBackwardTemplate;
 /// An operation in a folder of its own.
 std::span<const Template> operation_templates();
 

@@ -38,7 +38,8 @@ std::string sentence(std::string text) {
 std::vector<std::string> OptionHelp::choices() const {
   std::vector<std::string> all;
   if (value.find('|') == value.npos) return all;
-  std::istringstream words(value);
+  const bool is_optional = value.starts_with('[');
+  std::istringstream words(is_optional ? value.substr(1, value.size() - 2) : value);
   for (std::string word; std::getline(words, word, '|');) all.push_back(word);
   return all;
 }

@@ -9,8 +9,9 @@ namespace attest::cli {
 
 struct OptionHelp {
   std::vector<std::string> names;  // "-o", "--output"; of an argument without dashes: its name
-  std::string value;               // "FILE", or the choices: "auto|all|none"; empty: a flag
-  std::string preset;              // the default value, if --help shows one
+  // "FILE", or the choices: "auto|all|none"; in brackets if it may be left out; empty: a flag
+  std::string value;
+  std::string preset;  // the default value, if --help shows one
   std::string text;
   bool positional = false;
   bool required = false, repeats = false;
