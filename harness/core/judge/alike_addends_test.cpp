@@ -1,6 +1,7 @@
 // Honest float32 chains of numbers that are nearly equal, as those of flat images are, pass at up
 // to 120,000 additions, and a lost tile does not. Without the term of addends that round alike
-// these chains fail at 3 to 20 gates.
+// these chains fail at 3 to 20 gates. Values that cancel over nearly equal weights have a term of
+// their own.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -280,6 +281,102 @@ TEST(AlikeAddends, ShortChainsBesideAHeavyKeyPass) {
   emulate_rows(c, kInParts);
   const Judgement judgement = judgement_of(c, kInParts);
   EXPECT_TRUE(judgement.outcome.passes()) << judgement.outcome.reason;
+}
+
+// --- Softmax: products that cancel over the row ---
+
+using ValueOfKey = std::function<double(int64_t key, int64_t channel)>;
+
+/// Weights that differ by `spread`, and the given values.
+testing::Case valued_rows(int64_t keys, double spread, const ValueOfKey& value) {
+  testing::Case c = flat_rows(keys, spread);
+  testing::edit(c, ATTEST_V, [&](int64_t j, int64_t d, double) { return value(j, d); });
+  return c;
+}
+/// One value in the first eighth of the keys, and what cancels it in the rest.
+ValueOfKey eighth_of(int64_t keys) {
+  return [keys](int64_t j, int64_t) { return j < keys / 8 ? 3.0093 : -3.0093 / 7; };
+}
+ValueOfKey halves_of(int64_t keys) {
+  return [keys](int64_t j, int64_t) { return j < keys / 2 ? 1.0031 : -1.0031; };
+}
+/// Random codes of 8 bits.
+double code(int64_t key, int64_t channel) {
+  return double(random_bits(9, uint64_t(key * kWidth + channel)) % 256) / 256 - 0.498;
+}
+
+/// The judgement of a chain of `length` keys; 0: of all keys.
+Judgement judged_valued_rows(int64_t keys, double spread, int64_t length, const ValueOfKey& value) {
+  const SoftmaxArithmetic arithmetic{.sum_chain = length};
+  const testing::Case c = valued_rows(keys, spread, value);
+  emulate_rows(c, arithmetic);
+  return judgement_of(c, arithmetic);
+}
+
+TEST(AlikeAddends, ChainsOfProductsThatCancelPass) {
+  for (const int64_t keys : {4099, 32'768, 65'536})
+    for (const double spread : {0.0, 1e-4, 1e-3})
+      for (const int64_t length : {int64_t{0}, keys / 4, keys / 64 + 64}) {
+        const Judgement judgement = judged_valued_rows(keys, spread, length, eighth_of(keys));
+        EXPECT_TRUE(judgement.outcome.passes()) << judgement.outcome.reason;
+        EXPECT_LT(std::max(judgement.max_ratio, judgement.rms_ratio), 0.5)
+            << keys << " keys, " << spread << ", chains of " << length;
+      }
+}
+
+// Tiles of 64 keys, whose sums are added in one chain
+TEST(AlikeAddends, ChainsOfProductsWithCodesPass) {
+  const Judgement judgement = judged_valued_rows(262'147, 0, 4160, code);
+  EXPECT_TRUE(judgement.outcome.passes()) << judgement.outcome.reason;
+}
+
+// If the weights of both halves differ by 0.01 %, their products do not err by the same.
+TEST(AlikeAddends, ChainsOfProductsWithTwoWeightsPass) {
+  constexpr int64_t kAll = 65'536;
+  const testing::Case c = valued_rows(kAll, 0, halves_of(kAll));
+  testing::edit(c, ATTEST_K, [](int64_t j, int64_t, double) { return j < kAll / 2 ? 0.5e-4 : 0; });
+  emulate_rows(c, {});
+  const Judgement judgement = judgement_of(c, {});
+  EXPECT_TRUE(judgement.outcome.passes()) << judgement.outcome.reason;
+  const ScopedTermFactor without(SigmaTerm::kAlikeProducts, 0);
+  EXPECT_GT(judgement_of(c, {}).max_ratio, 1);
+}
+
+TEST(AlikeAddends, ChainsOfProductsWouldFailWithoutTheTerm) {
+  const ScopedTermFactor without(SigmaTerm::kAlikeProducts, 0);
+  const auto ratio = [](int64_t keys, double spread, int64_t length) {
+    return judged_valued_rows(keys, spread, length, eighth_of(keys)).max_ratio;
+  };
+  EXPECT_GT(ratio(32'768, 1e-4, 0), 2);
+  EXPECT_GT(ratio(65'536, 1e-3, 0), 1);
+  EXPECT_GT(ratio(32'768, 1e-4, 8192), 2);
+  EXPECT_GT(ratio(32'768, 0, 576), 1);
+  EXPECT_GT(judged_valued_rows(262'147, 0, 4160, code).max_ratio, 1);
+}
+
+/// The judgement of a kernel that forgets the last keys in its sums of products, where values
+/// cancel. Its weights and its lse are right.
+Judgement judged_lost_products(int64_t keys, int64_t lost, int64_t length) {
+  const SoftmaxArithmetic arithmetic{.sum_chain = length};
+  const testing::Case c = valued_rows(keys, 1e-4, eighth_of(keys)),
+                      without = valued_rows(keys, 1e-4, [&](int64_t j, int64_t d) {
+                        return j < keys - lost ? eighth_of(keys)(j, d) : 0;
+                      });
+  emulate_rows(c, arithmetic);
+  emulate_rows(without, arithmetic);
+  const Tensor& o = c.tensors[ATTEST_O];
+  for (int64_t n = 0; n < element_count(o.spec); ++n)
+    store(o.data, o.spec.dtype, n, element(without, ATTEST_O, n));
+  return judgement_of(c, arithmetic);
+}
+
+TEST(AlikeAddends, LostProductsThatCancelFail) {
+  const Judgement tile = judged_lost_products(32'768, 256, 0),
+                  key = judged_lost_products(32'768, 1, 384);
+  EXPECT_FALSE(tile.outcome.passes());
+  EXPECT_GT(tile.max_ratio, 2);
+  EXPECT_FALSE(key.outcome.passes());
+  EXPECT_GT(key.max_ratio, 1);
 }
 
 }  // namespace

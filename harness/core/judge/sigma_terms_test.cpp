@@ -569,6 +569,18 @@ std::vector<TermCase> terms_of_sums() {
        {},
        [] { return dense({.keys = 20000, .rows = 4, .q_factor = 1e-4, .lse = true}); },
        Bug::kLse},
+      {T::kAlikeProducts,
+       "alike_products",
+       "one f32 sum of 32,768 p that differ by 0.01 %, values 3.0093 in the first eighth, "
+       "-3.0093/7 in the rest",
+       {},
+       [] {
+         Case c = dense({.keys = 32768, .rows = 4, .q_factor = 1e-4});
+         edit(c, ATTEST_V,
+              [](int64_t j, int64_t, double) { return j < 4096 ? 3.0093 : -3.0093 / 7; });
+         return c;
+       },
+       Bug::kAddition},
       {T::kParts, "clusters_of_parts",
        "1,560 p in four f16 sums, of which half are 0.306 of the others",
        in(ATTEST_F32, {{kAccumulator, ATTEST_F16}}, 0, 390),

@@ -10,6 +10,8 @@ namespace {
 
 constexpr double kFewSteps = 8;       // of half a subnormal step
 constexpr double kStepsOfCodes = 64;  // likewise, of probabilities that differ by distances alone
+// One key of so many tells whether a row is flat: all rows are asked.
+constexpr uint32_t kFlatStep = 4 * kSampleStep;
 
 // A sink is a key whose value is 0, so only terms of o are left of it. Its probability is rounded
 // only where the normaliser sums rounded ones.
@@ -177,6 +179,7 @@ ElementSums element_sums(const RowScores& row, const RowSums& sums, const Shared
           .resummed = terms.normaliser,
           .mean_o2 = terms.mean_o2,
           .coherent = terms.coherent,
+          .alike_products = sums.alike_products ? sums.alike_products[d] : 0,
           .lost = model.lost_of_rest(terms.weights.small, terms.rest),
           .stalled = terms.weights.small,
           .rest = terms.rest,
@@ -237,6 +240,8 @@ void AlikePhases::add(const RowScores& row, const SigmaModel& model, const doubl
     if (!is_coarse && !is_sampled(keys_ + uint32_t(key))) continue;
     if (!(p[key] >= least)) continue;
     whole_.add(p[key] / sums.whole.ulp);
+    if (!is_coarse && is_sampled(keys_ + uint32_t(key), kFlatStep))
+      coarser_.add(p[key] / (kCoarser * sums.whole.ulp));
     if (sums.part.ulp > 0) part_.add(p[key] / sums.part.ulp);
     if (sums.block.ulp > 0) block_.add(p[key] / sums.block.ulp);
   }
@@ -255,6 +260,12 @@ AlikeAddends AlikePhases::addends(const RowScores& row, const SigmaModel& model)
   sums.part.chance = chance(part_);
   sums.block.chance = chance(block_);
   return sums;
+}
+
+bool AlikePhases::is_flat(const RowScores& row, const SigmaModel& model) const {
+  if (are_coarse(model.u_acc) || !model.sums_may_round_alike(row.keys)) return false;
+  const double keys = double(row.keys) / kFlatStep;
+  return coarser_.alike(keys) * keys > kAlikeByChance;
 }
 
 kernels::WeightModel weight_model(const SigmaModel& model, const RowScores& row) {

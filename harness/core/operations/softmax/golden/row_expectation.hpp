@@ -57,9 +57,13 @@ class AlikePhases {
   /// Adds the next `count` keys. `p` are divided by the row's sum.
   void add(const RowScores& row, const SigmaModel& model, const double* p, int64_t count);
   AlikeAddends addends(const RowScores& row, const SigmaModel& model) const;
+  /// Whether so many p are nearly equal that their products with V may lie alike in the ulps of
+  /// float32 sums. Such ulps are up to kCoarser times that of the sum of p, as a share of the sum.
+  bool is_flat(const RowScores& row, const SigmaModel& model) const;
 
  private:
-  Phases whole_, part_, block_;
+  static constexpr double kCoarser = 32;
+  Phases whole_, part_, block_, coarser_;
   uint32_t keys_ = 0;  // so far
 };
 
@@ -81,6 +85,7 @@ struct RowSums {
   const double* prefix = nullptr;  // ElementSums::prefix, if SigmaModel::needs_prefix
   // passes::SharedRoundings::Variances, if SigmaModel::needs_shared
   const double *shared_scores = nullptr, *shared_values = nullptr;
+  const double* alike_products = nullptr;  // ElementSums::alike_products, if AlikePhases::is_flat
 
   // The variance of o from keys that rounding may swap at the edge of top_k; null: there are none.
   // Infinite, where such a key has a NaN or an infinity: then sigma is kUnsure.

@@ -18,16 +18,21 @@ void Phases::add(double turns, double count, double share) {
 }
 
 // Without what addends have in common with themselves.
-double Phases::alike(double addends) const {
+double Phases::alike(std::span<const double, kHarmonics> squares, double alone, double addends) {
   if (addends < 2) return 0;
-  double sums[std::size(sums_)], chance = 0;
+  double chance = 0;
+  for (int n = 0; n < kHarmonics; ++n)
+    chance += std::max(squares[size_t(n)] - alone, 0.0) / double((n + 1) * (n + 1));
+  return std::min(chance / (addends * (addends - 1)), 1.0);
+}
+
+double Phases::alike(double addends) const {
+  double sums[std::size(sums_)], squares[kHarmonics];
   std::ranges::copy(sums_, sums);
   kernels::sum_phases(turns_, sizes_, waiting_, sums);
-  for (int k = 1; k <= kernels::kPhaseHarmonics; ++k) {
-    const double square = std::norm(std::complex(sums[2 * k - 2], sums[2 * k - 1]));
-    chance += std::max(square - alone_, 0.0) / double(k * k);
-  }
-  return std::min(chance / (addends * (addends - 1)), 1.0);
+  for (int n = 0; n < kHarmonics; ++n)
+    squares[n] = std::norm(std::complex(sums[2 * n], sums[2 * n + 1]));
+  return alike(squares, alone_, addends);
 }
 
 double ulp_of(double u, double sum) { return std::ldexp(2 * u, std::ilogb(sum)); }

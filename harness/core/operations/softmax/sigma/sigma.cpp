@@ -89,6 +89,7 @@ SigmaModel::SigmaModel(const SoftmaxArithmetic& arithmetic, DType storage, int64
       average(factor(SigmaTerm::kAverage)),
       swapped(factor(SigmaTerm::kSwapped)),
       small_sums(factor(SigmaTerm::kSmallSums)),
+      alike_products(factor(SigmaTerm::kAlikeProducts)),
       exp_error(factor(SigmaTerm::kExp) * arithmetic.exp_error),
       rescale(factor(SigmaTerm::kRescale) * arithmetic.exp_error),
       sums_rounded(arithmetic.has(ATTEST_SUMS_ROUNDED_P)),
@@ -207,6 +208,15 @@ double SigmaModel::coherent_variance(double repeated, const AlikeAddends& addend
                                in_ulps(addends.part, double(keys), 1)));
 }
 
+double SigmaModel::alike_products_variance(const AlikeProducts& products, int64_t keys) const {
+  const double length = chain(keys), a_step = double(keys) / length,
+               step = alike_products * u_acc * length / 4;
+  const auto error = [step](double sum, double chance) { return step * step * sum * sum * chance; };
+  return std::max({error(products.reach, std::pow(products.whole, a_step)),
+                   error(std::min(products.reach * a_step, products.size), products.part),
+                   error(products.reach, products.lane)});
+}
+
 double SigmaModel::underflow_bound(double kappa, double largest, int64_t keys) const {
   if (keys == 0) return 0;
   // Each key's p (kappa: before it is divided), product with v, and sum; then the result itself.
@@ -283,10 +293,11 @@ double SigmaModel::element_sigma(const ElementSums& sums, int64_t keys) const {
       lost * lost * (sums.flushed * sums.flushed + sums.unsure) + sum * sum * chain(keys) / 3 +
       score + std::max(together, shared_variance(sums.shared_scores, score)) +
       shared_variance(sums.shared_values, alone) +
-      (sums.coherent + sums.lost * sums.lost) * sums.o * sums.o +
-      weights_variance(sums.lse, sums.o, most) + small_variance(sums, most, keys) +
-      resums * resums * sums.resummed * sums.o * sums.o + rescaled * rescaled +
-      stalled_square(sums.stalled, keys) * sums.largest_v * sums.largest_v + cap_variance(sums);
+      std::max(sums.coherent * sums.o * sums.o, sums.alike_products) +
+      sums.lost * sums.lost * sums.o * sums.o + weights_variance(sums.lse, sums.o, most) +
+      small_variance(sums, most, keys) + resums * resums * sums.resummed * sums.o * sums.o +
+      rescaled * rescaled + stalled_square(sums.stalled, keys) * sums.largest_v * sums.largest_v +
+      cap_variance(sums);
   return std::sqrt(variance);
 }
 

@@ -60,6 +60,7 @@ enum class SigmaTerm {
   kSwapped,          // keys near the edge of top_k that a rounded score moves across it
   kFewScores,        // of the lse: coarse scores that take few values round alike
   kSmallOperands,    // Q and K rounded to an operand below its smallest normal number
+  kAlikeProducts,    // products p v that lie alike in the ulps of a float32 sum
   kCount
 };
 
@@ -83,16 +84,17 @@ struct ElementSums {
   double unsure = 0;
   double prefix = 0;  // largest |sum of p (v - o)| over a prefix of the keys, times the root of the
                       // number of rescalings
-  double resummed = 0;   // LseSums::rounding if SigmaModel::resums
-  double mean_o2 = 0;    // mean of o^2 over the channels; 0: not known
-  double coherent = 0;   // LseSums::coherent
-  double lost = 0;       // SigmaModel::lost_of_rest
-  double stalled = 0;    // sum of p below SigmaModel::unsummed_below
-  double rest = 1;       // SigmaModel::rest
-  double top = 0;        // the largest p, that of the sink included
-  double at_cap = 0;     // sum of p over keys of SigmaModel::is_at_cap
-  double kappa = 1;      // SigmaModel::kappa
-  double largest_v = 0;  // largest finite |v| that the row may see
+  double resummed = 0;        // LseSums::rounding if SigmaModel::resums
+  double mean_o2 = 0;         // mean of o^2 over the channels; 0: not known
+  double coherent = 0;        // LseSums::coherent
+  double alike_products = 0;  // SigmaModel::alike_products_variance
+  double lost = 0;            // SigmaModel::lost_of_rest
+  double stalled = 0;         // sum of p below SigmaModel::unsummed_below
+  double rest = 1;            // SigmaModel::rest
+  double top = 0;             // the largest p, that of the sink included
+  double at_cap = 0;          // sum of p over keys of SigmaModel::is_at_cap
+  double kappa = 1;           // SigmaModel::kappa
+  double largest_v = 0;       // largest finite |v| that the row may see
   double lse = 0;
   double reach = 0;  // largest |partial sum of p v| in the order of the keys; at least |o|. Values
                      // that follow a scene sum to much more than o before they cancel, and every
@@ -127,6 +129,15 @@ struct AlikeAddends {
     double chance = 0;  // Phases::alike
   };
   Sum whole, part, block;
+};
+
+/// Products p v of one channel that round alike in float32 sums.
+struct AlikeProducts {
+  double reach = 0;  // ElementSums::reach
+  double size = 0;   // at least sum p |v|
+  // Phases::alike, in the ulps of the sum of all keys, of the largest sum of neighbouring keys that
+  // SigmaModel::chain allows, and of a sum of as many keys from all over the row.
+  double whole = 0, part = 0, lane = 0;
 };
 
 struct SigmaModel {
@@ -167,7 +178,7 @@ struct SigmaModel {
   double few_scores = 0;  // of the lse: roundoff of scores, after take_few_scores; else 0
   // Factors of terms without their own roundoff. Always 1, except in tests.
   double grown, own_order, query, shared, reach, alike, absorbed, stalled, again, blocks, parts,
-      lost, underflow, common, few_steps, average, swapped, small_sums;
+      lost, underflow, common, few_steps, average, swapped, small_sums, alike_products;
   double exp_error;   // of exp, as declared
   double rescale;     // the error of an exp that a prefix of the keys shares
   bool sums_rounded;  // the normaliser sums the rounded probabilities
@@ -313,6 +324,10 @@ struct SigmaModel {
   /// ulps of the sum round alike, too: in float32 they are as good as equal.
   double coherent_variance(double repeated, const AlikeAddends& addends, double top,
                            int64_t keys) const;
+  /// The same of the sums of products of one channel, where values cancel over the row: then o is
+  /// much smaller than the partial sums whose ulps the errors have. If keys are split, each part of
+  /// neighbouring keys has its own partial sums.
+  double alike_products_variance(const AlikeProducts& products, int64_t keys) const;
   /// Whether a sum over `keys` keys needs AlikeAddends. Sums that are finer than float32 do not.
   /// Nor do short sums in float32: their gate has room for additions that round alike.
   bool sums_may_round_alike(int64_t keys) const {

@@ -21,15 +21,20 @@ class KeyOrder {
   /// Orders all positions of `keys`. `equal`: the equal keys of the task's sequence and key head;
   /// it may contain keys outside of `keys`.
   KeyOrder(Interval keys, const EqualKeys& equal);
+  /// Orders a sample of `keys`, one of `step`, by their positions. All of them count as lone.
+  static KeyOrder sample(Interval keys, uint32_t step);
 
-  int64_t size() const { return keys_.size(); }
+  int64_t size() const { return lists_visits_ ? int64_t(visited_.size()) : keys_.size(); }
   /// Whether any keys are equal. If not, keys are visited in the order of their positions.
-  bool has_groups() const { return !visited_.empty(); }
+  bool has_groups() const { return !group_.empty(); }
 
  private:
   friend class KeyBlock;
+  explicit KeyOrder(Interval keys) : keys_(keys) {}
+
   Interval keys_;
-  std::vector<int32_t> visited_;  // [size()]: positions in the order of visits; empty: ascending
+  bool lists_visits_ = false;     // else all keys are visited, in the order of their positions
+  std::vector<int32_t> visited_;  // [size()]: positions in the order of visits, if lists_visits_
   std::vector<int32_t> group_;    // [equal keys]: the group of each, in the order of visits
   int64_t lone_ = 0;              // number of keys without a group
 };
@@ -42,15 +47,15 @@ class KeyBlock {
 
   int64_t count() const { return count_; }
   int64_t place(int64_t key) const {
-    return order_.has_groups() ? order_.visited_[size_t(begin_ + key)]
-                               : order_.keys_.begin + begin_ + key;
+    return order_.lists_visits_ ? order_.visited_[size_t(begin_ + key)]
+                                : order_.keys_.begin + begin_ + key;
   }
   /// Whether the keys are in groups.
   bool grouped() const { return order_.has_groups() && begin_ >= order_.lone_; }
   /// The group of a key, if grouped().
   int32_t group(int64_t key) const { return order_.group_[size_t(begin_ + key - order_.lone_)]; }
   /// Whether the positions are consecutive, within this block and from block to block.
-  bool contiguous() const { return !order_.has_groups(); }
+  bool contiguous() const { return !order_.lists_visits_; }
   /// From the first position to the last. Only if the keys are lone.
   Interval span() const { return {place(0), place(count_ - 1) + 1}; }
   /// Whether the task has further keys after the first `keys` of this block.

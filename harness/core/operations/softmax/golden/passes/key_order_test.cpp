@@ -32,6 +32,22 @@ std::vector<Visit> visits(const KeyOrder& order, int64_t most) {
   return blocks;
 }
 
+TEST(KeyOrder, OfASampleIsThatOfPlaces) {
+  const KeyOrder order = KeyOrder::sample({100, 900}, 4);
+  EXPECT_NEAR(double(order.size()), 200, 5);
+  EXPECT_FALSE(order.has_groups());
+  int64_t last = 99;
+  for (const Visit& visit : visits(order, 64)) {
+    EXPECT_TRUE(visit.groups.empty());
+    for (const int64_t place : visit.places) {
+      EXPECT_GT(place, last);
+      EXPECT_LT(place, 900);
+      last = place;
+    }
+  }
+  EXPECT_FALSE(KeyBlock(order, 0, 64).contiguous());
+}
+
 TEST(KeyOrder, IsThatOfPlacesWhereNoKeysAreEqual) {
   const EqualKeys elsewhere{.place = {2, 4}, .group = {2, 2}};
   const KeyOrder order({5, 12}, elsewhere);

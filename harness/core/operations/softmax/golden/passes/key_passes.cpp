@@ -8,6 +8,7 @@
 #include "core/operations/softmax/golden/passes/second_pass.hpp"
 #include "core/operations/softmax/golden/passes/shared_roundings.hpp"
 #include "core/operations/softmax/golden/passes/top_k.hpp"
+#include "core/operations/softmax/golden/product_phases.hpp"
 #include "core/operations/softmax/problem/geometry.hpp"
 
 namespace attest::core {
@@ -70,6 +71,8 @@ struct KeyPasses::Impl {
   SecondPass second_pass;
   PrefixSums prefixes;
   std::optional<SharedRoundings> shared;  // made when first needed: SigmaModel::needs_shared
+  std::vector<ProductPhases> products;    // of the flat rows of a tile, made when first needed
+  std::optional<Matrix> alike_products;   // [kTaskRows, value_stride], likewise
   std::vector<double> common_dots;        // [rows of the task]; empty unless common_channel
   std::optional<TopKSearch> search;       // if the problem has top_k
   std::optional<TopKSwaps> swaps;         // likewise
@@ -180,6 +183,7 @@ struct KeyPasses::Impl {
         });
     second_pass.finish(model);
     if (model.needs_prefix()) find_prefixes(task, rows, scores);
+    find_alike_products(task, rows, scores, model);
     for (int64_t r = 0; r < count; ++r) write_row(r, scores[size_t(r)], model, results);
   }
 
@@ -209,6 +213,54 @@ struct KeyPasses::Impl {
         });
   }
 
+  bool is_flat(int64_t r, const RowScores& row, const SigmaModel& model) const {
+    return second_pass.sums().scalars[size_t(r)].phases.is_flat(row, model);
+  }
+
+  // Another pass over a sample of the keys, for rows whose weights are nearly equal.
+  void find_alike_products(const RowTask& task, std::span<const JudgedRow> rows,
+                           std::span<const RowScores> scores, const SigmaModel& model) {
+    for (size_t first = 0; first < rows.size(); first += size_t(kTileRows)) {
+      const size_t count = std::min(size_t(kTileRows), rows.size() - first);
+      std::vector<int64_t> flat;  // rows of the tile
+      for (size_t r = 0; r < count; ++r)
+        if (is_flat(int64_t(first + r), scores[first + r], model)) flat.push_back(int64_t(r));
+      if (!flat.empty())
+        find_alike_products(task, {int64_t(first), rows.subspan(first, count)}, flat, scores,
+                            model);
+    }
+  }
+  void find_alike_products(const RowTask& task, const Tile& tile, std::span<const int64_t> flat,
+                           std::span<const RowScores> scores, const SigmaModel& model) {
+    if (!alike_products) alike_products.emplace(kTaskRows, shape.value_stride);
+    while (products.size() < flat.size()) products.emplace_back(shape.value_stride);
+    for (size_t n = 0; n < flat.size(); ++n) {
+      const int64_t r = tile.first + flat[n];
+      RowSums sums = second_pass.sums().row(r);
+      sums.largest_v = values.largest;
+      products[n].start(scores[size_t(r)], sums, model);
+    }
+    const KeyOrder order = KeyOrder::sample(task.keys, ProductPhases::kStep);
+    std::vector<double> p(size_t(shape.key_stride));
+    for (int64_t begin = 0; begin < order.size(); begin += shape.keys) {
+      const KeyBlock block(order, begin, shape.keys);
+      if (!meet(tile, block)) continue;
+      keys.load(task, block);
+      values.load(task, block);
+      tile_scores.find(queries, keys, block, tile);
+      hide(scores, block, tile);
+      for (size_t n = 0; n < flat.size(); ++n) {
+        const double* score = tile_scores.scores.row(flat[n]);
+        const double lse = scores[size_t(tile.first + flat[n])].lse;
+        for (int64_t key = 0; key < block.count(); ++key) p[size_t(key)] = score[key] - lse;
+        kernels::exp(p.data(), p.data(), block.count());
+        products[n].add(p.data(), values.values.row(0), block.count());
+      }
+    }
+    for (size_t n = 0; n < flat.size(); ++n)
+      products[n].write(model, alike_products->row(tile.first + flat[n]));
+  }
+
   void write_row(int64_t r, const RowScores& row, const SigmaModel& model,
                  const RowResults& results) {
     RowSums of_row = second_pass.sums().row(r);
@@ -224,6 +276,7 @@ struct KeyPasses::Impl {
       of_row.shared_scores = of_shared.scores.data();
       of_row.shared_values = of_shared.values.data();
     }
+    if (is_flat(r, row, model)) of_row.alike_products = alike_products->row(r);
     if (swaps) swaps->write(r, of_row);
     finish_row(row, of_row, model, shape.head_dim_v, r, results);
   }
