@@ -22,7 +22,7 @@ HWY_INLINE Vector Step(Doubles d, Vector x, double divisor, Vector tail) {
   return hn::NegMulAdd(hn::Mul(x, hn::Set(d, 1 / divisor)), tail, hn::Set(d, 1.0));
 }
 
-// exp(2 pi i turns), by half of the angle, from -pi / 2 to pi / 2, as on_circle has it.
+// exp(2 pi i turns), by half of the angle, from -pi / 2 to pi / 2.
 HWY_INLINE void Circle(Doubles d, Vector turns, Vector& real, Vector& imaginary) {
   const Vector one = hn::Set(d, 1.0);
   const Vector angle = hn::Mul(hn::Set(d, M_PI),

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
-#include <iterator>
 
 namespace attest::core {
 
@@ -27,7 +26,7 @@ double Phases::alike(std::span<const double, kHarmonics> squares, double alone, 
 }
 
 double Phases::alike(double addends) const {
-  double sums[std::size(sums_)], squares[kHarmonics];
+  double sums[2 * kHarmonics], squares[kHarmonics];
   std::ranges::copy(sums_, sums);
   kernels::sum_phases(turns_, sizes_, waiting_, sums);
   for (int n = 0; n < kHarmonics; ++n)
