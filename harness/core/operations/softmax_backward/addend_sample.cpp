@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <complex>
+#include <iterator>
 
 #include "core/operations/softmax/sigma/phases.hpp"
 #include "core/tensor/random.hpp"
@@ -26,6 +28,7 @@ bool is_remembered(uint32_t index, uint32_t step) {
 
 void AddendSample::clear() {
   entries_.clear();
+  indices_.clear();
   added_ = 0;
   all_ = 0;
   step_ = 1;
@@ -35,41 +38,75 @@ void AddendSample::add(double weight, const double* row, double count) {
   const uint32_t index = added_++;
   all_ += count;
   if (!is_remembered(index, step_)) return;
-  entries_.push_back({weight, row, float(count), index});
+  entries_.push_back({weight, row, count});
+  indices_.push_back(index);
   if (entries_.size() <= most_) return;
   step_ *= 2;
-  std::erase_if(entries_, [&](const Entry& one) { return !is_remembered(one.index, step_); });
+  size_t kept = 0;
+  for (size_t n = 0; n < entries_.size(); ++n) {
+    if (!is_remembered(indices_[n], step_)) continue;
+    entries_[kept] = entries_[n];
+    indices_[kept++] = indices_[n];
+  }
+  entries_.resize(kept);
+  indices_.resize(kept);
 }
 
-double AddendSample::chance(size_t channel, double reach) const {
-  if (!(reach > 0) || !std::isfinite(reach)) return 0;
-  const double exact = chance_in(channel, ulp_of(kUnit, reach));
-  return exact < 1 ? std::max(exact, chance_in(channel, 2 * kUnit * reach)) : exact;
+// Every `step`-th of the remembered addends, on average.
+AddendSample::Addends AddendSample::every(uint32_t step) const {
+  Addends some;
+  for (size_t n = 0; n < entries_.size(); ++n)
+    if (is_sampled(indices_[n], step)) some.push_back(entries_[n]);
+  return some;
 }
 
-double AddendSample::chance_in(size_t channel, double ulp) const {
+void AddendSample::find_chances(std::span<const double> reach, std::span<double> chances) const {
   const uint32_t step =
       entries_.size() > kSampledFrom && step_ < kSampleStep ? kSampleStep / step_ : 1;
-  const double some = chance(channel, ulp, step);
-  return step == 1 || some == 0 ? some : chance(channel, ulp, 1);
+  const Addends sample = step > 1 ? every(step) : Addends{};
+  for (size_t first = 0; first < reach.size(); first += kernels::ChannelPhases::kChannels) {
+    const size_t width = std::min(reach.size() - first, kernels::ChannelPhases::kChannels);
+    double exact[kernels::ChannelPhases::kChannels], scaled[kernels::ChannelPhases::kChannels],
+        more[kernels::ChannelPhases::kChannels];
+    for (size_t c = 0; c < width; ++c) {
+      const double of = reach[first + c];
+      const bool has_sum = of > 0 && std::isfinite(of);
+      exact[c] = has_sum ? ulp_of(kUnit, of) : 0;
+      scaled[c] = has_sum ? 2 * kUnit * of : 0;
+    }
+    double* chance = chances.data() + first;
+    find_chances(first, sample, {exact, width}, chance);
+    if (std::all_of(chance, chance + width, [](double found) { return found == 1; })) continue;
+    find_chances(first, sample, {scaled, width}, more);
+    for (size_t c = 0; c < width; ++c) chance[c] = std::max(chance[c], more[c]);
+  }
 }
 
-double AddendSample::chance(size_t channel, double ulp, uint32_t step) const {
-  Phases phases;
-  double addends = 0;
-  for (const Entry& one : entries_) {
-    if (step > 1 && !is_sampled(one.index, step)) continue;
-    const double addend = one.weight * one.row[channel], turns = std::fabs(addend) / ulp;
-    if (!std::isfinite(turns)) continue;
-    const auto count = double(one.count);
-    addends += count;
-    if (turns == 0) continue;
-    // What is far below an ulp is lost, but errs by no more than itself.
-    const double share = std::min(std::sqrt(12) * turns, 1.0);
-    phases.add(turns, count, addend < 0 ? -share : share);
+void AddendSample::find_chances(size_t first, const Addends& sample, std::span<const double> ulps,
+                                double* chances) const {
+  if (sample.empty()) return find_chances_of(entries_, first, ulps, chances);
+  double some[kernels::ChannelPhases::kChannels];
+  find_chances_of(sample, first, ulps, some);
+  std::fill_n(chances, ulps.size(), 0.0);
+  if (std::all_of(some, some + ulps.size(), [](double found) { return found == 0; })) return;
+  find_chances_of(entries_, first, ulps, chances);
+  for (size_t c = 0; c < ulps.size(); ++c)
+    if (some[c] == 0) chances[c] = 0;
+}
+
+void AddendSample::find_chances_of(const Addends& addends, size_t first,
+                                   std::span<const double> ulps, double* chances) const {
+  double per_ulp[kernels::ChannelPhases::kChannels] = {};
+  for (size_t c = 0; c < ulps.size(); ++c) per_ulp[c] = ulps[c] > 0 ? 1 / ulps[c] : 0;
+  const kernels::ChannelPhases sums =
+      kernels::sum_channel_phases(addends, first, ulps.size(), per_ulp);
+  for (size_t c = 0; c < ulps.size(); ++c) {
+    double squares[Phases::kHarmonics];
+    for (size_t n = 0; n < std::size(squares); ++n)
+      squares[n] = std::norm(std::complex(sums.phases[2 * n][c], sums.phases[2 * n + 1][c]));
+    const double count = sums.addends[c], alike = Phases::alike(squares, sums.alone[c], count);
+    chances[c] = alike * std::max(count, all_ / kFewest) > kAlikeByChance ? alike : 0;
   }
-  const double alike = phases.alike(addends);
-  return alike * std::max(addends, all_ / kFewest) > kAlikeByChance ? alike : 0;
 }
 
 }  // namespace attest::core::backward

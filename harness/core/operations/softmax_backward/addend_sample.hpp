@@ -3,7 +3,10 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
+
+#include "core/operations/softmax/sigma/phase_sums.hpp"
 
 namespace attest::core::backward {
 
@@ -15,31 +18,31 @@ class AddendSample {
   explicit AddendSample(size_t most = kMost) : most_(most) {}
   void clear();
   /// Adds `count` addends of weight * row[c] in each channel c. `row` must live until the last call
-  /// of chance().
+  /// of chances().
   void add(double weight, const double* row, double count);
-  /// The probability that two addends of a channel round alike. It is 0 if addends that lie
-  /// anywhere would often have as much. An addend and its negative round in opposite directions, so
-  /// they cancel here. `reach` is the largest partial sum. The sum has the ulp of `reach`; in a
-  /// kernel that scales the sum, the ulp may be as large as 2^-23 of it. The larger of the two
-  /// probabilities is returned.
-  double chance(size_t channel, double reach) const;
+  /// Writes the probability that two addends of a channel round alike, for each channel. It is 0 if
+  /// addends that lie anywhere would often have as much. An addend and its negative round in
+  /// opposite directions, so they cancel here. `reach` is the largest partial sum, by channel. The
+  /// sum has the ulp of `reach`; in a kernel that scales the sum, the ulp may be as large as 2^-23
+  /// of it. The larger of the two probabilities is written.
+  void find_chances(std::span<const double> reach, std::span<double> chances) const;
 
  private:
-  struct Entry {
-    double weight;
-    const double* row;
-    float count;
-    uint32_t index;
-  };
-  double chance_in(size_t channel, double ulp) const;
-  // The same of every `step`-th of the remembered addends, on average.
-  double chance(size_t channel, double ulp, uint32_t step) const;
+  using Addends = std::vector<kernels::ChannelAddend>;
+  // The chances of up to ChannelPhases::kChannels channels from `first` on, by their ulps; of a
+  // sample first, and only where it has one, of all that are remembered.
+  void find_chances(size_t first, const Addends& sample, std::span<const double> ulps,
+                    double* chances) const;
+  void find_chances_of(const Addends& addends, size_t first, std::span<const double> ulps,
+                       double* chances) const;
+  Addends every(uint32_t step) const;
 
   size_t most_;
-  std::vector<Entry> entries_;
-  uint32_t added_ = 0;  // the number of calls of add()
-  double all_ = 0;      // the number of addends
-  uint32_t step_ = 1;   // of so many addends one is remembered: a power of two
+  Addends entries_;
+  std::vector<uint32_t> indices_;  // of the entries, in the order of add()
+  uint32_t added_ = 0;             // the number of calls of add()
+  double all_ = 0;                 // the number of addends
+  uint32_t step_ = 1;              // of so many addends one is remembered: a power of two
 };
 
 }  // namespace attest::core::backward

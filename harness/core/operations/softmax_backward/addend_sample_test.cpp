@@ -12,6 +12,11 @@
 namespace attest::core::backward {
 namespace {
 
+double chance_of(const AddendSample& sample, double reach) {
+  double chance = NAN;
+  sample.find_chances({&reach, 1}, {&chance, 1});
+  return chance;
+}
 /// The chance of a sum of one channel whose addends are those of `addend`.
 double chance(int64_t count, const std::function<double(int64_t)>& addend) {
   std::vector<double> rows;
@@ -23,7 +28,7 @@ double chance(int64_t count, const std::function<double(int64_t)>& addend) {
   }
   AddendSample sample;
   for (const double& row : rows) sample.add(1, &row, 1);
-  return sample.chance(0, reach);
+  return chance_of(sample, reach);
 }
 double noise(int64_t n) { return double(random_normal(3, uint64_t(n))); }
 
@@ -67,7 +72,7 @@ double gates(int64_t count, const std::function<double(int64_t)>& addend,
   AddendSample sample(most);
   for (const double& row : rows) sample.add(1, &row, 1);
   const auto all = double(count);
-  const double pairs = std::min(sample.chance(0, reach) * all * all / 3, all * all / 36);
+  const double pairs = std::min(chance_of(sample, reach) * all * all / 3, all * all / 36);
   return std::fabs(double(chain) - sum) / (6 * 0x1p-24 * reach * std::sqrt(all / 3 + pairs));
 }
 
@@ -118,20 +123,41 @@ TEST(AddendSample, CountsRepeatedAddendsOfAClass) {
   AddendSample sample;
   sample.add(1, &rows[0], 500);
   sample.add(1, &rows[1], 500);
-  EXPECT_GT(sample.chance(0, 500), 0.4);
+  EXPECT_GT(chance_of(sample, 500), 0.4);
   sample.clear();
   sample.add(1, &rows[0], 500);
   sample.add(1, &rows[2], 500);
-  EXPECT_EQ(sample.chance(0, 500), 0);
+  EXPECT_EQ(chance_of(sample, 500), 0);
+}
+
+// Channels are looked at in vectors, and sums of many addends in a sample first.
+TEST(AddendSample, KnowsEachOfManyChannels) {
+  for (const size_t count : {500, 3000}) {
+    constexpr size_t kChannels = 13;
+    std::vector<double> rows(count * kChannels), chances(kChannels), reach(kChannels);
+    AddendSample sample;
+    for (size_t n = 0; n < count; ++n) {
+      double* row = &rows[n * kChannels];
+      for (size_t c = 0; c < kChannels; ++c) {
+        row[c] = c % 3 == 0 ? 0.7 : 1 + 0.1 * noise(int64_t(n * kChannels + c));
+        reach[c] += row[c];
+      }
+      sample.add(1, row, 1);
+    }
+    reach[6] = 0;  // has no sum
+    sample.find_chances(reach, chances);
+    for (size_t c = 0; c < kChannels; ++c)
+      EXPECT_NEAR(chances[c], c % 3 == 0 && c != 6 ? 1 : 0, 0.03) << count << ", channel " << c;
+  }
 }
 
 TEST(AddendSample, LeavesOutWhatIsNoNumber) {
   const double rows[] = {0.7, NAN, INFINITY, 0.7};
   AddendSample sample;
   for (const double& row : rows) sample.add(1, &row, 10);
-  EXPECT_NEAR(sample.chance(0, 14), 1, 1e-3);
-  EXPECT_EQ(sample.chance(0, NAN), 0);
-  EXPECT_EQ(sample.chance(0, 0), 0);
+  EXPECT_NEAR(chance_of(sample, 14), 1, 1e-3);
+  EXPECT_EQ(chance_of(sample, NAN), 0);
+  EXPECT_EQ(chance_of(sample, 0), 0);
 }
 
 }  // namespace

@@ -325,7 +325,10 @@ Addend PairErrors::of_bias(const Pair& pair, const QueryErrors& query) const {
 }
 
 GradientSum::GradientSum(int64_t width, size_t remembered)
-    : width_(size_t(width)), addend_sample_(remembered), finite_row_(width_) {
+    : width_(size_t(width)),
+      addend_sample_(remembered),
+      finite_row_(width_),
+      alike_chances_(width_) {
   clear();
 }
 
@@ -483,6 +486,11 @@ void GradientSum::finish(const BackwardArithmetic& arithmetic, DType output, dou
                small = smallest_step(arithmetic, arithmetic.accumulator),
                one_way = u_acc > kStep ? factor(Term::kOneWay) * u_acc * chain / 6 : 0,
                output_small = factor(Term::kSmallOutput) * half_subnormal(output);
+  // In less than float32, one_way bounds the errors of addends that round alike, too. In float64
+  // they are nothing.
+  const bool may_be_alike = u_acc == kStep;
+  if (may_be_alike && factor(Term::kAlikeAddends) > 0)
+    addend_sample_.find_chances(reach_, alike_chances_);
   for (size_t c = 0; c < width_; ++c) {
     // Below the smallest normal number all additions may err by their bound, the same way if the
     // addends are alike. Together they lose no more than the magnitudes of the addends.
@@ -490,8 +498,7 @@ void GradientSum::finish(const BackwardArithmetic& arithmetic, DType output, dou
         factor(Term::kSmallSum) * std::min(std::sqrt(all * squares_[c]), all * small);
     double variance = variance_[c] + steps * std::max(reach_[c] * reach_[c], squares_[c]) +
                       small_sum * small_sum + one_way * one_way * reach_[c] * reach_[c];
-    // In less than float32, one_way bounds these errors, too. In float64 they are nothing.
-    if (u_acc == kStep)
+    if (may_be_alike)
       variance +=
           u_acc * u_acc * chain / std::max(all, 1.0) * pairs_alike(c) * reach_[c] * reach_[c];
     if (has_common_) variance += common * common_[c] * common_[c];
@@ -515,8 +522,7 @@ double GradientSum::pairs_alike(size_t c) const {
   const auto all = double(addends_);
   const double most = all * all / 36, equal = std::min(equal_pairs_[c] / 3, most);
   double alike = 0;
-  if (factor(Term::kAlikeAddends) > 0)
-    alike = std::min(addend_sample_.chance(c, reach_[c]) * all * all / 3, most);
+  if (factor(Term::kAlikeAddends) > 0) alike = std::min(alike_chances_[c] * all * all / 3, most);
   return squared(Term::kEqualAddends) * equal +
          squared(Term::kAlikeAddends) * std::max(alike - equal, 0.0);
 }

@@ -171,7 +171,7 @@ class GradientSum {
        has_unsure_ = false, has_steps_ = false;
   // [width_] each
   std::vector<double> sum_, variance_, squares_, reach_, group_, common_, lost_, one_way_, uniform_,
-      unsure_, finite_row_;
+      unsure_, finite_row_, alike_chances_;
   // The errors of rows that were rounded before they were multiplied, by channel. A group is the
   // equal rows that were added last.
   std::vector<double> step_group_;  // the sum of the deviations of the group

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/tensor/simd_targets.hpp"
 
@@ -46,16 +47,24 @@ HWY_INLINE Vector Load(Doubles d, const double* from, int64_t count) {
   return hn::Load(d, some);
 }
 
-void SumPhases(const double* turns, const double* sizes, int64_t count, double* sums) {
-  const Doubles d;
-  const auto lanes = int64_t(hn::Lanes(d));
-  Vector real1 = hn::Zero(d), real2 = real1, real3 = real1, real4 = real1;
-  Vector imaginary1 = real1, imaginary2 = real1, imaginary3 = real1, imaginary4 = real1;
-  for (int64_t n = 0; n < count; n += lanes) {
+// The sums of harmonics of size exp(2 pi i turns), by lane.
+struct Harmonics {
+  Vector real1, imaginary1, real2, imaginary2, real3, imaginary3, real4, imaginary4;
+
+  explicit Harmonics(Doubles d)
+      : real1(hn::Zero(d)),
+        imaginary1(real1),
+        real2(real1),
+        imaginary2(real1),
+        real3(real1),
+        imaginary3(real1),
+        real4(real1),
+        imaginary4(real1) {}
+  // A harmonic is twice the real part of the first times the one before, less the one before it.
+  HWY_INLINE void Add(Doubles d, Vector turns, Vector size) {
     Vector real, imaginary;
-    Circle(d, Load(d, turns + n, count - n), real, imaginary);
-    const Vector size = Load(d, sizes + n, count - n), twice = hn::Add(real, real);
-    // A harmonic is twice the real part of the first times the one before, less the one before it.
+    Circle(d, turns, real, imaginary);
+    const Vector twice = hn::Add(real, real);
     const Vector x1 = hn::Mul(size, real), y1 = hn::Mul(size, imaginary);
     const Vector x2 = hn::MulSub(twice, x1, size), y2 = hn::Mul(twice, y1);
     const Vector x3 = hn::MulSub(twice, x2, x1), y3 = hn::MulSub(twice, y2, y1);
@@ -68,10 +77,57 @@ void SumPhases(const double* turns, const double* sizes, int64_t count, double* 
     real4 = hn::Add(real4, hn::MulSub(twice, x3, x2));
     imaginary4 = hn::Add(imaginary4, hn::MulSub(twice, y3, y2));
   }
-  int n = 0;
-  for (const Vector& sum :
-       {real1, imaginary1, real2, imaginary2, real3, imaginary3, real4, imaginary4})
-    sums[n++] += hn::GetLane(hn::SumOfLanes(d, sum));
+  // Calls body(n, sum) for each, in the order of sum_phases.
+  template <class Body>
+  HWY_INLINE void ForEach(const Body& body) const {
+    body(0, real1);
+    body(1, imaginary1);
+    body(2, real2);
+    body(3, imaginary2);
+    body(4, real3);
+    body(5, imaginary3);
+    body(6, real4);
+    body(7, imaginary4);
+  }
+};
+
+void SumPhases(const double* turns, const double* sizes, int64_t count, double* sums) {
+  const Doubles d;
+  Harmonics harmonics(d);
+  for (int64_t n = 0; n < count; n += int64_t(hn::Lanes(d)))
+    harmonics.Add(d, Load(d, turns + n, count - n), Load(d, sizes + n, count - n));
+  harmonics.ForEach([&](int n, Vector sum)
+                        HWY_ATTR { sums[n] += hn::GetLane(hn::SumOfLanes(d, sum)); });
+}
+
+void SumChannels(std::span<const ChannelAddend> addends, size_t first, size_t width,
+                 const double* per_ulp, ChannelPhases& sums) {
+  const Doubles d;
+  const Vector most = hn::Set(d, std::numeric_limits<double>::infinity()), one = hn::Set(d, 1.0),
+               whole = hn::Set(d, 0x1p52), root = hn::Set(d, std::sqrt(12.0));
+  for (size_t c = 0; c < width; c += hn::Lanes(d)) {
+    const auto left = int64_t(width - c);
+    const Vector scale = Load(d, per_ulp + c, left);
+    Vector numbers = hn::Zero(d), alone = numbers;
+    Harmonics harmonics(d);
+    for (const ChannelAddend& addend : addends) {
+      const Vector product =
+          hn::Mul(hn::Set(d, addend.weight), Load(d, addend.row + first + c, left));
+      const Vector turns = hn::Mul(hn::Abs(product), scale);
+      const auto is_number = hn::Lt(turns, most);
+      const Vector count = hn::IfThenElseZero(is_number, hn::Set(d, addend.count));
+      const Vector share = hn::Min(hn::Mul(turns, root), one);
+      const Vector size = hn::IfThenElseZero(is_number, hn::Mul(count, share));
+      numbers = hn::Add(numbers, count);
+      alone = hn::Add(alone, hn::IfThenElseZero(is_number, hn::Mul(size, share)));
+      // What has no fraction counts as 0.
+      harmonics.Add(d, hn::IfThenElseZero(hn::Lt(turns, whole), turns),
+                    hn::CopySign(size, product));
+    }
+    hn::StoreU(numbers, d, sums.addends + c);
+    hn::StoreU(alone, d, sums.alone + c);
+    harmonics.ForEach([&](int n, Vector sum) HWY_ATTR { hn::StoreU(sum, d, sums.phases[n] + c); });
+  }
 }
 
 }  // namespace attest::core::kernels::HWY_NAMESPACE
@@ -84,6 +140,14 @@ HWY_EXPORT(SumPhases);
 void sum_phases(const double* turns, const double* sizes, int64_t count,
                 double sums[2 * kPhaseHarmonics]) {
   HWY_DYNAMIC_DISPATCH(SumPhases)(turns, sizes, count, sums);
+}
+
+HWY_EXPORT(SumChannels);
+ChannelPhases sum_channel_phases(std::span<const ChannelAddend> addends, size_t first, size_t width,
+                                 const double* per_ulp) {
+  ChannelPhases sums;
+  HWY_DYNAMIC_DISPATCH(SumChannels)(addends, first, width, per_ulp, sums);
+  return sums;
 }
 
 }  // namespace attest::core::kernels

@@ -1,6 +1,8 @@
 // Sums of numbers on the unit circle, in vectors: what Phases adds for many addends at once.
 #pragma once
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace attest::core::kernels {
 
@@ -11,5 +13,27 @@ inline constexpr int kPhaseHarmonics = 4;
 /// real parts to sums[2 k - 2], imaginary ones to sums[2 k - 1]. `turns`: finite, and at least 0.
 void sum_phases(const double* turns, const double* sizes, int64_t count,
                 double sums[2 * kPhaseHarmonics]);
+
+/// An addend of each channel c: weight row[c], `count` times.
+struct ChannelAddend {
+  double weight;
+  const double* row;
+  double count;
+};
+
+/// Sums over addends, for each of `channels` at most: what Phases has of one sum.
+struct ChannelPhases {
+  static constexpr size_t kChannels = 8;
+  using Sums = double[kChannels];
+  Sums addends;                      // how many are numbers; only these count in what follows
+  Sums alone;                        // the sum of count share^2
+  Sums phases[2 * kPhaseHarmonics];  // as sum_phases has them
+};
+
+/// Returns the sums of channels `first` to first + width - 1; width <= ChannelPhases::kChannels.
+/// `per_ulp`, [width]: how many ulps are 1. What is far below an ulp errs by no more than itself,
+/// so its share is below 1. The sawtooth is odd: the share of what is negative is negative.
+ChannelPhases sum_channel_phases(std::span<const ChannelAddend> addends, size_t first, size_t width,
+                                 const double* per_ulp);
 
 }  // namespace attest::core::kernels
