@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <complex>
-#include <iterator>
 
 #include "core/operations/softmax/sigma/phases.hpp"
 #include "core/tensor/random.hpp"
@@ -98,14 +96,11 @@ void AddendSample::find_chances_of(const Addends& addends, size_t first,
                                    std::span<const double> ulps, double* chances) const {
   double per_ulp[kernels::ChannelPhases::kChannels] = {};
   for (size_t c = 0; c < ulps.size(); ++c) per_ulp[c] = ulps[c] > 0 ? 1 / ulps[c] : 0;
-  const kernels::ChannelPhases sums =
-      kernels::sum_channel_phases(addends, first, ulps.size(), per_ulp);
+  kernels::ChannelPhases sums;
+  kernels::sum_channel_phases(addends, first, ulps.size(), per_ulp, sums);
   for (size_t c = 0; c < ulps.size(); ++c) {
-    double squares[Phases::kHarmonics];
-    for (size_t n = 0; n < std::size(squares); ++n)
-      squares[n] = std::norm(std::complex(sums.phases[2 * n][c], sums.phases[2 * n + 1][c]));
-    const double count = sums.addends[c], alike = Phases::alike(squares, sums.alone[c], count);
-    chances[c] = alike * std::max(count, all_ / kFewest) > kAlikeByChance ? alike : 0;
+    const double chance = alike(sums, c), count = std::max(sums.addends[c], all_ / kFewest);
+    chances[c] = chance * count > kAlikeByChance ? chance : 0;
   }
 }
 

@@ -36,16 +36,16 @@ class ProductPhases {
   // Of one sum and one kind of weights, for all channels
   struct Sums {
     std::vector<double> factors;  // [stride]: a product times its factor has the unit of an ulp
-    std::vector<double> phases;   // [kPhaseSums, stride]: sum of share^2, then of each harmonic
+    std::vector<kernels::ChannelPhases> phases;  // [stride / 8]
   };
   double chance(Sum sum, int64_t channel) const;
 
   int64_t stride_, keys_ = 0;
-  double least_ = 0, added_ = 0;
+  double least_ = 0;
   bool in_parts_ = false;  // else kPart and kLane are not used
   Sums sums_[kSums][kWeights];
-  std::vector<AlikeProducts> channels_;  // [stride]; their chances are not set
-  std::vector<double> kept_;             // p of one block
+  std::vector<AlikeProducts> channels_;       // [stride]; their chances are not set
+  std::vector<kernels::ChannelAddend> kept_;  // of one block
 };
 
 }  // namespace attest::core

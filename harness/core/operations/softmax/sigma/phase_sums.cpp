@@ -124,9 +124,11 @@ void SumChannels(std::span<const ChannelAddend> addends, size_t first, size_t wi
       harmonics.Add(d, hn::IfThenElseZero(hn::Lt(turns, whole), turns),
                     hn::CopySign(size, product));
     }
-    hn::StoreU(numbers, d, sums.addends + c);
-    hn::StoreU(alone, d, sums.alone + c);
-    harmonics.ForEach([&](int n, Vector sum) HWY_ATTR { hn::StoreU(sum, d, sums.phases[n] + c); });
+    const auto add = [&](Vector sum, double* to)
+                         HWY_ATTR { hn::StoreU(hn::Add(hn::LoadU(d, to), sum), d, to); };
+    add(numbers, sums.addends + c);
+    add(alone, sums.alone + c);
+    harmonics.ForEach([&](int n, Vector sum) HWY_ATTR { add(sum, sums.phases[n] + c); });
   }
 }
 
@@ -143,11 +145,9 @@ void sum_phases(const double* turns, const double* sizes, int64_t count,
 }
 
 HWY_EXPORT(SumChannels);
-ChannelPhases sum_channel_phases(std::span<const ChannelAddend> addends, size_t first, size_t width,
-                                 const double* per_ulp) {
-  ChannelPhases sums;
+void sum_channel_phases(std::span<const ChannelAddend> addends, size_t first, size_t width,
+                        const double* per_ulp, ChannelPhases& sums) {
   HWY_DYNAMIC_DISPATCH(SumChannels)(addends, first, width, per_ulp, sums);
-  return sums;
 }
 
 }  // namespace attest::core::kernels

@@ -21,19 +21,19 @@ struct ChannelAddend {
   double count;
 };
 
-/// Sums over addends, for each of `channels` at most: what Phases has of one sum.
+/// Sums over addends, for up to 8 channels: what Phases has of one sum.
 struct ChannelPhases {
   static constexpr size_t kChannels = 8;
   using Sums = double[kChannels];
-  Sums addends;                      // how many are numbers; only these count in what follows
-  Sums alone;                        // the sum of count share^2
-  Sums phases[2 * kPhaseHarmonics];  // as sum_phases has them
+  Sums addends = {};                      // how many are numbers; only these count in what follows
+  Sums alone = {};                        // the sum of count share^2
+  Sums phases[2 * kPhaseHarmonics] = {};  // as sum_phases has them
 };
 
-/// Returns the sums of channels `first` to first + width - 1; width <= ChannelPhases::kChannels.
+/// Adds addends to the sums of channels `first` to first + width - 1; width <= kChannels.
 /// `per_ulp`, [width]: how many ulps are 1. What is far below an ulp errs by no more than itself,
 /// so its share is below 1. The sawtooth is odd: the share of what is negative is negative.
-ChannelPhases sum_channel_phases(std::span<const ChannelAddend> addends, size_t first, size_t width,
-                                 const double* per_ulp);
+void sum_channel_phases(std::span<const ChannelAddend> addends, size_t first, size_t width,
+                        const double* per_ulp, ChannelPhases& sums);
 
 }  // namespace attest::core::kernels

@@ -16,22 +16,27 @@ void Phases::add(double turns, double count, double share) {
   waiting_ = 0;
 }
 
-// Without what addends have in common with themselves.
-double Phases::alike(std::span<const double, kHarmonics> squares, double alone, double addends) {
-  if (addends < 2) return 0;
-  double chance = 0;
-  for (int n = 0; n < kHarmonics; ++n)
-    chance += std::max(squares[size_t(n)] - alone, 0.0) / double((n + 1) * (n + 1));
-  return std::min(chance / (addends * (addends - 1)), 1.0);
+double Phases::alike(double addends) const {
+  kernels::ChannelPhases sums;
+  double own[std::size(sums.phases)];
+  std::ranges::copy(sums_, own);
+  kernels::sum_phases(turns_, sizes_, waiting_, own);
+  for (size_t n = 0; n < std::size(own); ++n) sums.phases[n][0] = own[n];
+  sums.alone[0] = alone_;
+  sums.addends[0] = addends;
+  return core::alike(sums, 0);
 }
 
-double Phases::alike(double addends) const {
-  double sums[2 * kHarmonics], squares[kHarmonics];
-  std::ranges::copy(sums_, sums);
-  kernels::sum_phases(turns_, sizes_, waiting_, sums);
-  for (int n = 0; n < kHarmonics; ++n)
-    squares[n] = std::norm(std::complex(sums[2 * n], sums[2 * n + 1]));
-  return alike(squares, alone_, addends);
+// Without what addends have in common with themselves.
+double alike(const kernels::ChannelPhases& sums, size_t channel) {
+  const double addends = sums.addends[channel];
+  if (addends < 2) return 0;
+  double chance = 0;
+  for (size_t k = 1; k <= kernels::kPhaseHarmonics; ++k) {
+    const std::complex sum(sums.phases[2 * k - 2][channel], sums.phases[2 * k - 1][channel]);
+    chance += std::max(std::norm(sum) - sums.alone[channel], 0.0) / double(k * k);
+  }
+  return std::min(chance / (addends * (addends - 1)), 1.0);
 }
 
 double ulp_of(double u, double sum) { return std::ldexp(2 * u, std::ilogb(sum)); }

@@ -6,7 +6,6 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
-#include <span>
 
 #include "core/operations/softmax/sigma/phase_sums.hpp"
 
@@ -31,19 +30,17 @@ class Phases {
   /// no other.
   double alike(double addends) const;
 
-  static constexpr int kHarmonics = kernels::kPhaseHarmonics;
-  /// The same of given sums: the squares of the magnitudes of the harmonics, and the sum of share^2
-  /// over all that were added.
-  static double alike(std::span<const double, kHarmonics> squares, double alone, double addends);
-
  private:
   // Addends wait until there are enough for vectors.
   static constexpr int kWaiting = 64;
   double turns_[kWaiting], sizes_[kWaiting];  // size: count times share
   int waiting_ = 0;
-  double sums_[2 * kHarmonics] = {};  // of those that wait no more: sum_phases
-  double alone_ = 0;                  // the sum of count share^2
+  double sums_[2 * kernels::kPhaseHarmonics] = {};  // of those that wait no more: sum_phases
+  double alone_ = 0;                                // the sum of count share^2
 };
+
+/// The same as Phases::alike, of the addends of one channel that are numbers.
+double alike(const kernels::ChannelPhases& sums, size_t channel);
 
 /// If addends lie anywhere in their ulps, Phases::alike is at most this number over theirs, but for
 /// one sum in 400. Addends so little alike move a sum no further than independent roundings do.
