@@ -9,6 +9,7 @@
 #include <cmath>
 #include <functional>
 
+#include "core/operations/softmax/events/unit.hpp"
 #include "core/operations/softmax/testing/make_case.hpp"
 
 namespace attest::core {
@@ -16,6 +17,7 @@ namespace {
 
 using core::testing::Case;
 using core::testing::make_case;
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::IsEmpty;
 using ::testing::IsSupersetOf;
@@ -662,6 +664,26 @@ TEST(Events, AnEmptySequenceBesideRowsIsNamed) {
   EXPECT_THAT(found({4, 0, 4}, {4, 1, 4}, {0, 7}), IsEmpty()) << "other rows are judged";
   EXPECT_THAT(found({0, 8}, {8, 0}, {0}), IsEmpty()) << "the row is zeros anyway";
   EXPECT_THAT(found({0, 8}, {2, 8}, {0, 8}, false), IsEmpty()) << "each has rows of its own";
+}
+
+// Rows of a fill that has few different ones are each there for a step, whatever they cost.
+TEST(Events, FewDifferentRowsAreAllLookedAt) {
+  const auto looked_at = [](int64_t queries) {
+    const Case c = make_case("many queries", [&](P& p) {
+      p.num_heads = 1;
+      p.seq_len_q = queries;
+      p.seq_len_kv = 8;
+      p.head_dim = 2;
+    });
+    for (int64_t i = 0; i < queries; ++i) put(c.tensors[ATTEST_Q], {0, 0, i, 0}, double(i));
+    const Geometry geometry(c.problem, c.tensors);
+    events::Unit unit(c.problem, c.tensors, geometry, 0, 0);
+    unit.load_head(0);
+    const std::vector<bool> all(static_cast<size_t>(queries), true);
+    return std::ssize(events::choose_rows(unit, all, /*budget=*/1).places);
+  };
+  EXPECT_EQ(looked_at(200), 200);
+  EXPECT_THAT(looked_at(300), AllOf(::testing::Ge(30), ::testing::Le(40)));
 }
 
 }  // namespace

@@ -139,7 +139,8 @@ class Unit {
 };
 
 /// The judged rows of the head that is loaded that differ in query or interval, without summaries.
-/// If they would cost more than `budget` multiply-adds, a sample of them, which is always the same.
+/// If there are many and they would cost more than `budget` multiply-adds, a sample of them, which
+/// is always the same.
 RowSet choose_rows(const Unit& unit, const std::vector<bool>& judged, double budget);
 
 }  // namespace attest::core::events
