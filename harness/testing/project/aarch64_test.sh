@@ -22,7 +22,7 @@ QEMU_CPU=max arm_attest probe --threads 1 >"$work/said" || die "attest probe end
 grep -q '^bf16 multiply-add.*NEON BF16$' "$work/said" || die "attest probe lacks NEON BF16"
 step "CPU and attest probe"
 
-# Inputs of smoke and default have the same bytes as here. Goldens are the same sums in vectors of
+# Inputs of smoke, in all dtypes, and of default have the same bytes as here. Goldens are the same sums in vectors of
 # two numbers instead of four or eight, so their last bits may differ. Of the fill cancelling the
 # sums are a millionth of what they are made of.
 distance() {  # distance MOST ARGUMENT...: of what attest capture ARGUMENT... writes
@@ -33,7 +33,8 @@ distance() {  # distance MOST ARGUMENT...: of what attest capture ARGUMENT... wr
     die "inputs or goldens differ"
 }
 distance 64 smoke
-distance 64 default --case 'tiny/*'
+distance 64 default --dtype f16 --case 'tiny/*'
+distance 64 default --case 'tiny/f8e4m3,tiny/backward_f8'  # in other dtypes than f16
 # Of the larger ones, those whose golden does not take minutes under qemu.
 distance 64 default --dtype f16 --case "dense/61,*/197,dense/head_dim*,cross/1x40000,\
 window/causal_1021,causal/decode,linear/*,many/heads,deformable/1021"
