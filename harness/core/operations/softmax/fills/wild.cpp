@@ -169,16 +169,8 @@ class WildValues {
   }
   // The infinite query of which some key has the score +inf.
   double infinity_with_largest_score(int64_t place) const {
-    if (place >= geometry_.length_q(longest_)) return kInfinity;
-    const Interval seen = geometry_.keys(longest_, place);
-    if (seen.size() > kMostSearched) return kInfinity;
-    for (int64_t j = seen.begin; j < seen.end; ++j)
-      if (geometry_.visible(longest_, p_.num_heads - 1, place, j)) {
-        const WildElement key(tensors_[ATTEST_K], geometry_.key(longest_, j), p_.num_kv_heads - 1,
-                              0);
-        return std::copysign(kInfinity, key.read() * double(p_.softmax_scale));
-      }
-    return kInfinity;  // it sees no key
+    return core::infinity_with_largest_score(problem_, tensors_, geometry_, longest_,
+                                             p_.num_heads - 1, place);
   }
   // So that some row of the head that is judged is left out, BIAS hides from it what is near the
   // infinite key. Masks hide enough.
@@ -231,6 +223,23 @@ class WildValues {
 };
 
 }  // namespace
+
+double infinity_with_largest_score(const Problem& problem, const Tensors& tensors,
+                                   const Geometry& geometry, int64_t b, int64_t head, int64_t row) {
+  if (row >= geometry.length_q(b)) return kInfinity;
+  const auto& p = problem.as<attest_softmax_params>();
+  const int64_t kv_head = head * p.num_kv_heads / p.num_heads;
+  const Interval keys = geometry.keys(b, row);
+  int64_t seen = 0;
+  double first = 1;  // what the query is multiplied by
+  for (int64_t j = keys.begin; j < keys.end && seen <= kMostSearched; ++j) {
+    if (!geometry.visible(b, head, row, j)) continue;
+    if (seen++ > 0) continue;
+    const WildElement key(tensors[ATTEST_K], geometry.key(b, j), kv_head, 0);
+    first = key.read() * double(p.softmax_scale);
+  }
+  return seen > kMostSearched ? kInfinity : std::copysign(kInfinity, first);
+}
 
 bool others_stay_finite(const Geometry& geometry, int64_t b, Interval heads, int64_t key,
                         const std::set<int64_t>& infinite) {

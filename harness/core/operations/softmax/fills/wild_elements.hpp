@@ -41,4 +41,10 @@ class WildElement {
 bool others_stay_finite(const Geometry& geometry, int64_t b, Interval heads, int64_t key,
                         const std::set<int64_t>& infinite);
 
+/// The infinity that channel 0 of a query may be: the score of the first key that the row sees is
+/// then +inf, and its softmax NaN. Rows with more keys than kMostSearched are taken to see some
+/// such key. The channel of that key may not be 0.
+double infinity_with_largest_score(const Problem& problem, const Tensors& tensors,
+                                   const Geometry& geometry, int64_t b, int64_t head, int64_t row);
+
 }  // namespace attest::core

@@ -39,7 +39,8 @@ int64_t items_before(const attest_softmax_params& p, int64_t round) {
 class FewWild {
  public:
   FewWild(const Problem& problem, const Tensors& tensors, const Geometry& geometry, int64_t b)
-      : p_(problem.as<attest_softmax_params>()),
+      : problem_(problem),
+        p_(problem.as<attest_softmax_params>()),
         tensors_(tensors),
         geometry_(geometry),
         b_(b),
@@ -91,8 +92,11 @@ class FewWild {
       };
       scale(kFirstChannel, item.first);
       scale(kLastChannel, item.last);
-      if (!std::isfinite(item.query))
-        WildElement(tensors_[ATTEST_Q], geometry_.query(b_, i), h, 0).write(item.query);
+      const double wild = std::isinf(item.query)
+                              ? infinity_with_largest_score(problem_, tensors_, geometry_, b_, h, i)
+                              : item.query;
+      if (!std::isfinite(wild))
+        WildElement(tensors_[ATTEST_Q], geometry_.query(b_, i), h, 0).write(wild);
     }
   }
 
@@ -113,6 +117,7 @@ class FewWild {
     }
   }
 
+  const Problem& problem_;
   const attest_softmax_params& p_;
   const Tensors& tensors_;
   const Geometry& geometry_;

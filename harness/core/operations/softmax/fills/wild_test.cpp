@@ -178,6 +178,28 @@ TEST(WildFill, RowsOfFewKeysSeeInfinitiesToo) {
   }
 }
 
+// So does each row of few queries, in every round: an infinite query has a row of one key.
+TEST(WildFill, RowsOfOneKeyAndFewQueriesAreNanBesideAnInfiniteQuery) {
+  int64_t nan = 0;
+  for (const char* fill : {"wild", "wild_2", "wild_3", "wild_4", "wild_5", "wild_6", "wild_7"}) {
+    const Case c(ATTEST_F32, {fill, 7},
+                 [](Params& p) {
+                   p.num_heads = 2;
+                   p.seq_len_q = 8;
+                   p.seq_len_kv = 102;
+                   p.head_dim = 16;
+                   p.window_left = p.window_right = 0;
+                 },
+                 {ATTEST_LSE, ATTEST_SINKS});
+    const auto golden = softmax_golden(c.problem, c.tensors);
+    for (const auto& [row, lse] : Expectations(*golden, {}, ATTEST_LSE).value) {
+      EXPECT_NE(lse[0], -INFINITY) << fill << ", " << row;
+      nan += fill == std::string("wild_7") && std::isnan(lse[0]);
+    }
+  }
+  EXPECT_EQ(nan, 8);
+}
+
 TEST(WildFill, ASoftcapLeavesNanAtTheEndsOfRows) {
   const auto found = [](const std::function<void(Params&)>& change) {
     return events_of(Case(ATTEST_F32, {"wild", 7}, [&](Params& p) {
