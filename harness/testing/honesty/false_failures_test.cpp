@@ -178,7 +178,12 @@ TEST(FalseFailures, NoneWhereThereWereSome) {
       "softmax dtype=f32 batch=100 seq_len_q=2 seq_len_kv=507 head_dim=1 lse",
       // f16 scores beyond f16, which an order puts beside biases that bring them back
       "softmax dtype=f64 seq_len_q=35 head_dim=24 window_left=188 window_right=1009 bias order "
-      "alibi_slopes"};
+      "alibi_slopes",
+      // the same beside a sink that leads
+      "softmax dtype=bf16 seq_len_q=279 head_dim=45 lse bias mask=[1,1,1,279] order sinks",
+      // an infinite query whose row has one key
+      "softmax num_heads=2 seq_len_q=7 seq_len_kv=102 head_dim=49 window_left=0 window_right=0 "
+      "block_q=128 block_kv=128 lse sinks block_mask"};
   for (const char* spec : specs) {
     const TrialOptions options{.problems = 1, .at_the_top = 0, .spec = spec};
     const std::vector<FillVerdict> verdicts =

@@ -135,7 +135,9 @@ class SoftmaxGolden final : public Golden {
     const RowScores& row = scores_[r];
     if (values_may_follow_ || row.keys == 0 || !std::isfinite(row.top())) return Known::kValue;
     const double below = -row.top(), u = unit_roundoff(declared.score);
-    if (std::fabs(below) * M_LOG2E >= largest_finite(declared.score)) return Known::kNothing;
+    // A sink may lead keys whose scores and biases are both infinite in f16: their sum is NaN.
+    const double farthest = std::max(std::fabs(below), std::fabs(row.largest));
+    if (farthest * M_LOG2E >= largest_finite(declared.score)) return Known::kNothing;
     if (!scores_spread_ || below < kScoresReach) return Known::kValue;
     if (declared.has(ATTEST_WEIGHS_BY_LSE) &&
         below * unit_roundoff(ATTEST_F32) >= SigmaModel::kLinearIfLarge)
