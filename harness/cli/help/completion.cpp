@@ -56,14 +56,15 @@ std::string zsh_text(const std::string& text) {
   return safe;
 }
 
-// ":VALUE:action"; empty: a flag.
+// ":VALUE:action", or "::VALUE:action" if the value may be left out; empty: a flag.
 std::string zsh_value(const Completion& completion, const OptionHelp& option) {
   if (option.value.empty() && !option.positional) return {};
   const std::vector<std::string> words = completion.words_of(option);
   const std::string action = !words.empty()        ? fmt::format("({})", fmt::join(words, " "))
                              : option.takes_path() ? "_files"
                                                    : " ";
-  return fmt::format(":{}:{}", option.choices().empty() ? option.value : "choice", action);
+  return fmt::format("{}:{}:{}", option.value_is_optional() ? ":" : "",
+                     option.choices().empty() ? option.value : "choice", action);
 }
 
 std::string zsh_command(const Completion& completion, const CommandHelp& command) {
@@ -92,7 +93,7 @@ std::string fish_option(const Completion& completion, const std::string& conditi
     if (!option.positional)
       text += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
   const std::vector<std::string> words = completion.words_of(option);
-  if (!option.positional && !option.value.empty()) text += " -r";
+  if (!option.positional && !option.value.empty() && !option.value_is_optional()) text += " -r";
   text += option.takes_path() ? " -F" : " -f";
   if (!words.empty()) text += " -a " + fish_quoted(fmt::format("{}", fmt::join(words, " ")));
   if (!option.positional) text += " -d " + fish_quoted(first_clause(option.text));

@@ -38,11 +38,12 @@ std::string sentence(std::string text) {
 std::vector<std::string> OptionHelp::choices() const {
   std::vector<std::string> all;
   if (value.find('|') == value.npos) return all;
-  const bool is_optional = value.starts_with('[');
-  std::istringstream words(is_optional ? value.substr(1, value.size() - 2) : value);
+  std::istringstream words(value_is_optional() ? value.substr(1, value.size() - 2) : value);
   for (std::string word; std::getline(words, word, '|');) all.push_back(word);
   return all;
 }
+
+bool OptionHelp::value_is_optional() const { return value.starts_with('['); }
 
 bool OptionHelp::takes_path() const {
   return value == "FILE" || value == "DIR" || value == "SUITE";

@@ -18,6 +18,7 @@ struct OptionHelp {
 
   /// The choices, if the value is one of several words; else empty.
   std::vector<std::string> choices() const;
+  bool value_is_optional() const;
   /// Whether the value is a file or a folder.
   bool takes_path() const;
 };

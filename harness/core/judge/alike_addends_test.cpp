@@ -12,6 +12,7 @@
 #include "core/judge/testing/emulated_outputs.hpp"
 #include "core/judge/testing/term_trial.hpp"
 #include "core/operations/softmax/sigma/emulate.hpp"
+#include "core/operations/softmax/sigma/sigma.hpp"
 #include "core/operations/softmax/testing/make_case.hpp"
 #include "core/operations/softmax_backward/backward_terms.hpp"
 #include "core/operations/softmax_backward/testing/backward_cases.hpp"
@@ -324,7 +325,7 @@ TEST(AlikeAddends, ChainsOfProductsThatCancelPass) {
       }
 }
 
-// Tiles of 64 keys, whose sums are added in one chain
+// Parts of 4,160 keys, each of which is one chain
 TEST(AlikeAddends, ChainsOfProductsWithCodesPass) {
   const Judgement judgement = judged_valued_rows(262'147, 0, 4160, code);
   EXPECT_TRUE(judgement.outcome.passes()) << judgement.outcome.reason;

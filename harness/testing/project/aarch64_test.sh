@@ -22,9 +22,9 @@ QEMU_CPU=max arm_attest probe --threads 1 >"$work/said" || die "attest probe end
 grep -q '^bf16 multiply-add.*NEON BF16$' "$work/said" || die "attest probe lacks NEON BF16"
 step "CPU and attest probe"
 
-# Inputs of smoke, in all dtypes, and of default have the same bytes as here. Goldens are the same sums in vectors of
-# two numbers instead of four or eight, so their last bits may differ. Of the fill cancelling the
-# sums are a millionth of what they are made of.
+# Inputs of smoke, in all dtypes, and of default have the same bytes as here. Goldens are the same
+# sums in vectors of two numbers instead of four or eight, so their last bits may differ. The sums of
+# the fill cancelling are a millionth of their addends.
 distance() {  # distance MOST ARGUMENT...: of what attest capture ARGUMENT... writes
   rm -rf "$work/here" "$work/there"
   arm_attest capture "${@:2}" -o "$work/there" >"$work/said" || die "attest capture ends with $?"

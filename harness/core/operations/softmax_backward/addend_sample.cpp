@@ -73,27 +73,27 @@ void AddendSample::find_chances(std::span<const double> reach, std::span<double>
       scaled[c] = has_sum ? 2 * kUnit * of : 0;
     }
     double* chance = chances.data() + first;
-    find_chances(first, sample, {exact, width}, chance);
+    find_some(first, sample, {exact, width}, chance);
     if (std::all_of(chance, chance + width, [](double found) { return found == 1; })) continue;
-    find_chances(first, sample, {scaled, width}, more);
+    find_some(first, sample, {scaled, width}, more);
     for (size_t c = 0; c < width; ++c) chance[c] = std::max(chance[c], more[c]);
   }
 }
 
-void AddendSample::find_chances(size_t first, const Addends& sample, std::span<const double> ulps,
-                                double* chances) const {
-  if (sample.empty()) return find_chances_of(entries_, first, ulps, chances);
+void AddendSample::find_some(size_t first, const Addends& sample, std::span<const double> ulps,
+                             double* chances) const {
+  if (sample.empty()) return find_of(entries_, first, ulps, chances);
   double some[kernels::ChannelPhases::kChannels];
-  find_chances_of(sample, first, ulps, some);
+  find_of(sample, first, ulps, some);
   std::fill_n(chances, ulps.size(), 0.0);
   if (std::all_of(some, some + ulps.size(), [](double found) { return found == 0; })) return;
-  find_chances_of(entries_, first, ulps, chances);
+  find_of(entries_, first, ulps, chances);
   for (size_t c = 0; c < ulps.size(); ++c)
     if (some[c] == 0) chances[c] = 0;
 }
 
-void AddendSample::find_chances_of(const Addends& addends, size_t first,
-                                   std::span<const double> ulps, double* chances) const {
+void AddendSample::find_of(const Addends& addends, size_t first, std::span<const double> ulps,
+                           double* chances) const {
   double per_ulp[kernels::ChannelPhases::kChannels] = {};
   for (size_t c = 0; c < ulps.size(); ++c) per_ulp[c] = ulps[c] > 0 ? 1 / ulps[c] : 0;
   kernels::ChannelPhases sums;

@@ -18,7 +18,7 @@ class AddendSample {
   explicit AddendSample(size_t most = kMost) : most_(most) {}
   void clear();
   /// Adds `count` addends of weight * row[c] in each channel c. `row` must live until the last call
-  /// of chances().
+  /// of find_chances().
   void add(double weight, const double* row, double count);
   /// Writes the probability that two addends of a channel round alike, for each channel. It is 0 if
   /// addends that lie anywhere would often have as much. An addend and its negative round in
@@ -31,10 +31,10 @@ class AddendSample {
   using Addends = std::vector<kernels::ChannelAddend>;
   // The chances of up to ChannelPhases::kChannels channels from `first` on, by their ulps; of a
   // sample first, and only where it has one, of all that are remembered.
-  void find_chances(size_t first, const Addends& sample, std::span<const double> ulps,
-                    double* chances) const;
-  void find_chances_of(const Addends& addends, size_t first, std::span<const double> ulps,
-                       double* chances) const;
+  void find_some(size_t first, const Addends& sample, std::span<const double> ulps,
+                 double* chances) const;
+  void find_of(const Addends& addends, size_t first, std::span<const double> ulps,
+               double* chances) const;
   Addends every(uint32_t step) const;
 
   size_t most_;

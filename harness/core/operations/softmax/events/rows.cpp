@@ -10,7 +10,8 @@ namespace attest::core::events {
 namespace {
 
 constexpr int64_t kLeastRows = 32, kMostRows = 4096;
-// If a head has so few rows of different logits, each is there for a step, and is looked at.
+// If a fill gives a head so few rows of different logits, each is there to cause one event, and is
+// looked at.
 constexpr int64_t kFewRows = 256;
 constexpr uint64_t kSampleSeed = 0x6576656e7473;
 
@@ -54,7 +55,8 @@ RowSet choose_rows(const Unit& unit, const std::vector<bool>& judged, double bud
   const auto affordable =
       std::clamp(int64_t(budget / std::max(cost, 1.0) * double(count)), kLeastRows, kMostRows);
   RowSet chosen;
-  if (cost <= budget || count <= std::max(affordable, kFewRows)) {
+  const int64_t few = unit.adds_by_row() ? 0 : kFewRows;
+  if (cost <= budget || count <= std::max(affordable, few)) {
     chosen.places = std::move(rows);
     return chosen;
   }

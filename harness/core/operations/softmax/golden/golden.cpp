@@ -133,7 +133,8 @@ class SoftmaxGolden final : public Golden {
   enum class Known { kValue, kAverage, kNothing };
   Known known_of(size_t r, const SoftmaxArithmetic& declared) const {
     const RowScores& row = scores_[r];
-    if (values_may_follow_ || row.keys == 0 || !std::isfinite(row.top())) return Known::kValue;
+    const bool is_finite = std::isfinite(row.largest) && std::isfinite(row.top());
+    if (values_may_follow_ || row.keys == 0 || !is_finite) return Known::kValue;
     const double below = -row.top(), u = unit_roundoff(declared.score);
     // A sink may lead keys whose scores and biases are both infinite in f16: their sum is NaN.
     const double farthest = std::max(std::fabs(below), std::fabs(row.largest));

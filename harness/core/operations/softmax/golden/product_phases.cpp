@@ -1,6 +1,7 @@
 #include "core/operations/softmax/golden/product_phases.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 
 namespace attest::core {
@@ -8,6 +9,7 @@ namespace attest::core {
 constexpr auto kPhaseChannels = int64_t(kernels::ChannelPhases::kChannels);
 
 ProductPhases::ProductPhases(int64_t stride) : stride_(stride) {
+  assert(stride % kPhaseChannels == 0);
   for (auto& weights : sums_)
     for (Sums& sums : weights) {
       sums.factors.resize(size_t(stride));

@@ -10,7 +10,8 @@ namespace {
 
 constexpr double kFewSteps = 8;       // of half a subnormal step
 constexpr double kStepsOfCodes = 64;  // likewise, of probabilities that differ by distances alone
-// One key of so many tells whether a row is flat: all rows are asked.
+// A sample of one key in so many decides whether a row is flat. It is small because every row of a
+// float32 sum is examined.
 constexpr uint32_t kFlatStep = 4 * kSampleStep;
 
 // A sink is a key whose value is 0, so only terms of o are left of it. Its probability is rounded

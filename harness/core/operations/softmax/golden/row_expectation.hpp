@@ -58,7 +58,8 @@ class AlikePhases {
   void add(const RowScores& row, const SigmaModel& model, const double* p, int64_t count);
   AlikeAddends addends(const RowScores& row, const SigmaModel& model) const;
   /// Whether so many p are nearly equal that their products with V may lie alike in the ulps of
-  /// float32 sums. Such ulps are up to kCoarser times that of the sum of p, as a share of the sum.
+  /// float32 sums. Relative to the addends, the ulp of a sum of products is up to kCoarser times as
+  /// large as that of the sum of p if single values are that much smaller than R.
   bool is_flat(const RowScores& row, const SigmaModel& model) const;
 
  private:

@@ -9,7 +9,7 @@ namespace attest::core::kernels {
 /// Harmonics that Phases and sum_phases know.
 inline constexpr int kPhaseHarmonics = 4;
 
-/// Adds size exp(2 pi i k turns) of `count` addends to harmonic k = 1 to 4, to 1e-6 of each:
+/// Adds size exp(2 pi i k turns) of `count` addends to harmonic k = 1 to 4, to 6e-6 of each size:
 /// real parts to sums[2 k - 2], imaginary ones to sums[2 k - 1]. `turns`: finite, and at least 0.
 void sum_phases(const double* turns, const double* sizes, int64_t count,
                 double sums[2 * kPhaseHarmonics]);
@@ -31,8 +31,9 @@ struct ChannelPhases {
 };
 
 /// Adds addends to the sums of channels `first` to first + width - 1; width <= kChannels.
-/// `per_ulp`, [width]: how many ulps are 1. What is far below an ulp errs by no more than itself,
-/// so its share is below 1. The sawtooth is odd: the share of what is negative is negative.
+/// `per_ulp`, [width]: 1 / ulp; an addend has abs(weight row[c]) per_ulp turns. Its share is at
+/// most 1 and at most sqrt(12) times its turns, since an addend far below an ulp errs by no more
+/// than itself. It is negative for a negative addend, because the sawtooth is odd.
 void sum_channel_phases(std::span<const ChannelAddend> addends, size_t first, size_t width,
                         const double* per_ulp, ChannelPhases& sums);
 

@@ -33,7 +33,7 @@ class Phases {
  private:
   // Addends wait until there are enough for vectors.
   static constexpr int kWaiting = 64;
-  double turns_[kWaiting], sizes_[kWaiting];  // size: count times share
+  double turns_[kWaiting] = {}, sizes_[kWaiting] = {};  // size: count times share
   int waiting_ = 0;
   double sums_[2 * kernels::kPhaseHarmonics] = {};  // of those that wait no more: sum_phases
   double alone_ = 0;                                // the sum of count share^2

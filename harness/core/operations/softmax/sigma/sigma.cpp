@@ -209,6 +209,7 @@ double SigmaModel::coherent_variance(double repeated, const AlikeAddends& addend
 }
 
 double SigmaModel::alike_products_variance(const AlikeProducts& products, int64_t keys) const {
+  if (!std::isfinite(products.reach)) return 0;
   const double length = chain(keys), a_step = double(keys) / length,
                step = alike_products * u_acc * length / 4;
   const auto error = [step](double sum, double chance) { return step * step * sum * sum * chance; };
