@@ -181,6 +181,12 @@ TEST(FalseFailures, NoneWhereThereWereSome) {
       "alibi_slopes",
       // the same beside a sink that leads
       "softmax dtype=bf16 seq_len_q=279 head_dim=45 lse bias mask=[1,1,1,279] order sinks",
+      // f16 scores that a bias makes equal, where ALiBi gives one key nearly all of the weight
+      "softmax dtype=bf16 num_heads=6 num_kv_heads=3 seq_len_q=3 seq_len_kv=162 head_dim=43 "
+      "softmax_scale=0.07751472 page_size=16 lse bias=[1,1,3,1] mask page_table alibi_slopes",
+      // a row that sees none but an infinite key, beside a sink
+      "softmax dtype=f16 num_heads=2 seq_len_q=369 seq_len_kv=9 head_dim=10 window_right=0 "
+      "diagonal=1 lse bias=[1,1,369,1] mask=[1,2,1,9] sinks",
       // an infinite query whose row has one key
       "softmax num_heads=2 seq_len_q=7 seq_len_kv=102 head_dim=49 window_left=0 window_right=0 "
       "block_q=128 block_kv=128 lse sinks block_mask"};

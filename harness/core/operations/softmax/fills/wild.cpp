@@ -52,7 +52,9 @@ class WildValues {
       write_key(ATTEST_V, longest_, last, third, 3, -kInfinity);
     }
     const Interval heads{p_.num_heads - p_.num_heads / p_.num_kv_heads, p_.num_heads};
-    if (p_.softcap == 0 && others_stay_finite(geometry_, longest_, heads, fifth, {})) {
+    const int64_t infinite = place_of_key(longest_, last, fifth, /*alone=*/true);
+    if (p_.softcap == 0 && infinite >= 0 &&
+        others_stay_finite(geometry_, longest_, heads, infinite, {})) {
       write_key(ATTEST_K, longest_, last, fifth, 0, kInfinity);
       hide_from_first_row(fifth);
     }
@@ -145,20 +147,24 @@ class WildValues {
     return last;
   }
 
-  // At that place or the next one that masks leave visible. An infinite key weighs nothing in some
-  // rows, and to an honest kernel 0 times infinity is NaN: it shares no place with another element.
-  void write_key(int32_t role, int64_t b, int64_t head, int64_t place, int64_t channel,
-                 double value) {
+  // That place, or the next one that masks leave visible; -1 if there is none that it may be. An
+  // infinite key weighs nothing in some rows, and to an honest kernel 0 times infinity is NaN: it
+  // shares no place with another element.
+  int64_t place_of_key(int64_t b, int64_t head, int64_t place, bool alone) const {
     const int64_t row = row_with(b, place);
     const int64_t query_head = head * (p_.num_heads / p_.num_kv_heads);
     const Interval seen = geometry_.keys(b, row);
-    const bool alone = role == ATTEST_K && std::isinf(value);
     int64_t j = place;
     while (seen.contains(j) &&
            ((alone && taken_.contains(j)) || !geometry_.visible(b, query_head, row, j)))
       ++j;
     if (!seen.contains(j)) j = place;
-    if (alone && taken_.contains(j)) return;
+    return alone && taken_.contains(j) ? -1 : j;
+  }
+  void write_key(int32_t role, int64_t b, int64_t head, int64_t place, int64_t channel,
+                 double value) {
+    const int64_t j = place_of_key(b, head, place, role == ATTEST_K && std::isinf(value));
+    if (j < 0) return;
     WildElement(tensors_[size_t(role)], geometry_.key(b, j), head, channel).write(value);
     taken_.insert(j);
   }

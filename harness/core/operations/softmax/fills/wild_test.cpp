@@ -178,6 +178,37 @@ TEST(WildFill, RowsOfFewKeysSeeInfinitiesToo) {
   }
 }
 
+// The infinite key stands where a mask leaves a key visible. Rows that end there see none but it.
+TEST(WildFill, RowsOfFewVisibleKeysHaveAFiniteScore) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const Case c(ATTEST_F32, {"wild", seed},
+                 [](Params& p) {
+                   p.num_heads = p.num_kv_heads = 2;
+                   p.seq_len_q = 61;
+                   p.seq_len_kv = 9;
+                   p.head_dim = 10;
+                   p.window_right = 0;
+                   p.diagonal = ATTEST_BOTTOM_RIGHT;
+                 },
+                 {ATTEST_LSE, ATTEST_SINKS, ATTEST_MASK});
+    const Geometry geometry(c.problem, c.tensors);
+    const auto sees_a_key = [&](int64_t h, int64_t i) {
+      for (int64_t j = 0; j < 9; ++j)
+        if (geometry.keys(0, i).contains(j) && geometry.visible(0, h, i, j)) return true;
+      return false;
+    };
+    const auto golden = softmax_golden(c.problem, c.tensors);
+    const Expectations expected(*golden, {}, ATTEST_LSE);
+    for (int64_t h = 0; h < 2; ++h)
+      for (int64_t i = 52; i < 61; ++i) {
+        const auto lse = expected.value.find(h * 61 + i);
+        if (lse != expected.value.end() && sees_a_key(h, i)) {
+          EXPECT_NE(lse->second[0], -INFINITY) << seed << ", head " << h << ", row " << i;
+        }
+      }
+  }
+}
+
 // So does each row of few queries, in every round: an infinite query has a row of one key.
 TEST(WildFill, RowsOfOneKeyAndFewQueriesAreNanBesideAnInfiniteQuery) {
   int64_t nan = 0;

@@ -54,22 +54,32 @@ double share_of_keys(const RowScores& row) {
   return std::max(1 - std::exp(row.sink - row.lse), std::exp(row.largest - row.lse));
 }
 
+// The variance of a score's own roundings: of the product, and of what is added to it.
+double step_variance(const RowScores& row, const SigmaModel& model) {
+  constexpr double kSteps = 2;
+  return kSteps * model.u_s * model.u_s / 3 * row.largest * row.largest;
+}
+
 // The variance of the error of the scores that weigh.
 double error_of_scores(const RowScores& row, const kernels::WeightSums& weights,
                        const SigmaModel& model) {
   const double square = weights.px2 / share_of_keys(row);
   double variance = model.qk_variance(model.squares() ? square : std::sqrt(square));
-  if (model.few_codes || model.scores_spread) {
-    const double steps = 2;  // of a score: the product, and what is added to it
-    variance += steps * model.u_s * model.u_s / 3 * row.largest * row.largest;
-  }
+  if (model.few_codes || model.scores_spread) variance += step_variance(row, model);
   return variance;
 }
 
 // Its root, if it is so large that sigma is not linear in it, else 0.
-double large_error(const RowScores& row, double variance, const SigmaModel& model) {
-  if (!model.coarse_scores && !model.few_codes && !model.scores_spread && model.small_operands == 0)
-    return 0;
+double large_error(const RowScores& row, const RowSums& sums, double variance,
+                   const SigmaModel& model) {
+  if (!model.coarse_scores && !model.few_codes && !model.scores_spread &&
+      model.small_operands == 0) {
+    // A bias may bring all scores far from 0, where a coarse dtype has few numbers. Rows of top_k
+    // have sums.swapped for that.
+    if (sums.swapped) return 0;
+    const double step = std::sqrt(step_variance(row, model));
+    return step > SigmaModel::kLinear ? step : 0;
+  }
   double error = std::sqrt(variance);
   // So many equal weights may be added that a coarse sum stops growing.
   if (model.large_scores) error = std::max(error, model.u_acc * model.chain(row.keys));
@@ -138,7 +148,7 @@ SharedTerms shared_terms(const RowScores& row, const RowSums& sums, const SigmaM
   // Keys of few codes have nearly equal scores, whose errors are one; without a sink it cancels.
   const double of_sink = row.sink == kHidden ? 0 : std::exp(row.sink - row.lse);
   terms.moved = model.few_codes ? of_sink * of_sink * variance : 0;
-  terms.score_error = large_error(row, variance, model);
+  terms.score_error = large_error(row, sums, variance, model);
   // A softcap bends large errors of scores; of equal keys they are not independent.
   terms.bent = model.few_codes && model.coarse_scores && model.softcap > 0;
   terms.any_average =
