@@ -23,8 +23,8 @@ grep -q '^bf16 multiply-add.*NEON BF16$' "$work/said" || die "attest probe lacks
 step "CPU and attest probe"
 
 # Inputs of smoke, in all dtypes, and of default have the same bytes as here. Goldens are the same
-# sums in vectors of two numbers instead of four or eight, so their last bits may differ. The sums of
-# the fill cancelling are a millionth of their addends.
+# sums in vectors of two numbers instead of four or eight, so their last bits may differ. The sums
+# of the fill cancelling are a millionth of their addends.
 distance() {  # distance MOST ARGUMENT...: of what attest capture ARGUMENT... writes
   rm -rf "$work/here" "$work/there"
   arm_attest capture "${@:2}" -o "$work/there" >"$work/said" || die "attest capture ends with $?"
@@ -71,7 +71,9 @@ results arm_attest default --case tiny/softcap --impl flash_cpu --dtype bf16 >"$
 [[ $(<"$work/codes") == "flash_cpu pass" ]] || die "of a softcap: $(paste -sd, "$work/codes")"
 step "softcap in bf16"
 
-for tests in isolation_test:'*' hostile_test:'All/Harm.*' \
+# qemu starts a process before it knows whether the program exists.
+unknown=-WorkerProcess.LeavesNothingWhereItCannotBeStarted
+for tests in isolation_test:"$unknown" hostile_test:'All/Harm.*' \
   kernels_test:'Kernels.Hidden*:Kernels.Causal*:Kernels.LongSums*:Kernels.ProductsOf*'; do
   "$run" "$arm/tests/${tests%%:*}" --gtest_filter="${tests#*:}" >"$work/said" 2>&1 ||
     die "${tests%%:*} ends with $?"
