@@ -442,6 +442,8 @@ void DeviceRows::finish(const RowScores* scores, const SigmaModel& model,
   std::vector<Row> rows = own.rows();
   for (size_t r = 0; r < rows.size(); ++r) {
     const RowScores& row = scores[r];
+    if (row.keys > 0 && scores_round_to_averages(row, model))
+      throw GoldenRefused("what rows may be that only have to be averages is found by the host");
     const kernels::WeightModel of_row = weight_model(model, row);
     rows[r].lse = of_row.lse;
     rows[r].eta_kappa = of_row.eta_kappa;

@@ -74,11 +74,9 @@ double large_error(const RowScores& row, const RowSums& sums, double variance,
                    const SigmaModel& model) {
   if (!model.coarse_scores && !model.few_codes && !model.scores_spread &&
       model.small_operands == 0) {
-    // A bias may bring all scores far from 0, where a coarse dtype has few numbers. Rows of top_k
-    // have sums.swapped for that.
-    if (sums.swapped) return 0;
-    const double step = std::sqrt(step_variance(row, model));
-    return step > SigmaModel::kLinear ? step : 0;
+    // Rows of top_k have sums.swapped for that.
+    const bool far = !sums.swapped && scores_round_to_averages(row, model);
+    return far ? std::sqrt(step_variance(row, model)) : 0;
   }
   double error = std::sqrt(variance);
   // So many equal weights may be added that a coarse sum stops growing.
@@ -238,6 +236,10 @@ void RowScores::close(double sum, double sink_logit) {
   if (sink_logit == kHidden) return;
   sink = sink_logit;
   lse = top() + std::log(sum * std::exp(largest - top()) + std::exp(sink - top()));
+}
+
+bool scores_round_to_averages(const RowScores& row, const SigmaModel& model) {
+  return std::sqrt(step_variance(row, model)) > SigmaModel::kLinear;
 }
 
 // What is lost in the sum rounds alike as well, but counts as lost.

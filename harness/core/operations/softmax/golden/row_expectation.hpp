@@ -118,6 +118,10 @@ struct RowResults {
 };
 
 /// The model from which the weights of the row's keys are computed.
+/// Whether a row only has to be an average because the rounding of its scores alone errs too much
+/// for a linear sigma: a bias may bring all of them far from 0, where a coarse dtype has few
+/// numbers.
+bool scores_round_to_averages(const RowScores& row, const SigmaModel& model);
 kernels::WeightModel weight_model(const SigmaModel& model, const RowScores& row);
 /// Whether a2v2 has to contain lone keys. Otherwise u_p^2 p2v2 takes its place: with theta = 1, a
 /// is part of e; and what f32 and bf16 lose of their smallest probabilities is within
