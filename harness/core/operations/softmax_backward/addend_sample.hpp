@@ -29,8 +29,9 @@ class AddendSample {
 
  private:
   using Addends = std::vector<kernels::ChannelAddend>;
-  // The chances of up to ChannelPhases::kChannels channels from `first` on, by their ulps; of a
-  // sample first, and only where it has one, of all that are remembered.
+  // Writes the chances of up to ChannelPhases::kChannels channels from `first` on, by their ulps.
+  // find_some asks a sample of the addends first, and all that are remembered only where the sample
+  // has a chance. find_of asks the addends that it is given.
   void find_some(size_t first, const Addends& sample, std::span<const double> ulps,
                  double* chances) const;
   void find_of(const Addends& addends, size_t first, std::span<const double> ulps,

@@ -78,7 +78,7 @@ enum class Judged {
 /// more pairs than the sample. Its memory grows with the tokens of one key head and of the
 /// query heads that read it.
 /// `ties_hold`: every kernel finds the same logits equal, so that top_k picks the same keys.
-/// `repeats`: the inputs are of the fill kRepeatedName, whose sequences all have the same few rows.
+/// `repeats`: the fill kRepeatedName made the inputs. All of its sequences have the same few rows.
 std::unique_ptr<Golden> golden(const Problem& problem, const Tensors& tensors,
                                bool ties_hold = false, Judged judged = Judged::kAffordable,
                                bool repeats = false);

@@ -31,9 +31,9 @@ struct ChannelPhases {
 };
 
 /// Adds addends to the sums of channels `first` to first + width - 1; width <= kChannels.
-/// `per_ulp`, [width]: 1 / ulp; an addend has abs(weight row[c]) per_ulp turns. Its share is at
-/// most 1 and at most sqrt(12) times its turns, since an addend far below an ulp errs by no more
-/// than itself. It is negative for a negative addend, because the sawtooth is odd.
+/// `per_ulp`, [width]: 1 / ulp. An addend has abs(weight row[c]) / ulp turns. Its share is 1, or
+/// sqrt(12) times its turns where that is less: an addend far below an ulp errs by no more than
+/// itself. A negative addend has a negative share, because the sawtooth is odd.
 void sum_channel_phases(std::span<const ChannelAddend> addends, size_t first, size_t width,
                         const double* per_ulp, ChannelPhases& sums);
 

@@ -135,8 +135,9 @@ struct AlikeAddends {
 struct AlikeProducts {
   double reach = 0;  // ElementSums::reach
   double size = 0;   // at least sum p |v|
-  // Phases::alike, in the ulps of the sum of all keys, of the largest sum of neighbouring keys that
-  // SigmaModel::chain allows, and of a sum of as many keys from all over the row.
+  // The chances that two products round alike, as Phases::alike gives them, in three sums. They are
+  // the sum of all keys, the largest sum of SigmaModel::chain keys that are neighbours, and a sum
+  // of as many keys from all over the row. Each has its own ulp.
   double whole = 0, part = 0, lane = 0;
 };
 

@@ -33,8 +33,9 @@ class KeyOrder {
   explicit KeyOrder(Interval keys) : keys_(keys) {}
 
   Interval keys_;
-  bool lists_visits_ = false;     // else all keys are visited, in the order of their positions
-  std::vector<int32_t> visited_;  // [size()]: positions in the order of visits, if lists_visits_
+  // If true, visited_ has the positions. If false, all keys are visited in the order of positions.
+  bool lists_visits_ = false;
+  std::vector<int32_t> visited_;  // [size()] or empty: positions in the order of visits
   std::vector<int32_t> group_;    // [equal keys]: the group of each, in the order of visits
   int64_t lone_ = 0;              // number of keys without a group
 };

@@ -71,6 +71,7 @@ struct KeyPasses::Impl {
   SecondPass second_pass;
   PrefixSums prefixes;
   std::optional<SharedRoundings> shared;  // made when first needed: SigmaModel::needs_shared
+  std::vector<bool> is_flat;              // [rows of the task]: AlikePhases::is_flat
   std::vector<ProductPhases> products;    // of the flat rows of a tile, made when first needed
   std::optional<Matrix> alike_products;   // [kTaskRows, value_stride], likewise
   std::vector<double> common_dots;        // [rows of the task]; empty unless common_channel
@@ -213,18 +214,17 @@ struct KeyPasses::Impl {
         });
   }
 
-  bool is_flat(int64_t r, const RowScores& row, const SigmaModel& model) const {
-    return second_pass.sums().scalars[size_t(r)].phases.is_flat(row, model);
-  }
-
   // Another pass over a sample of the keys, for rows whose weights are nearly equal.
   void find_alike_products(const RowTask& task, std::span<const JudgedRow> rows,
                            std::span<const RowScores> scores, const SigmaModel& model) {
+    is_flat.clear();
+    for (size_t r = 0; r < rows.size(); ++r)
+      is_flat.push_back(second_pass.sums().scalars[r].phases.is_flat(scores[r], model));
     for (size_t first = 0; first < rows.size(); first += size_t(kTileRows)) {
       const size_t count = std::min(size_t(kTileRows), rows.size() - first);
       std::vector<int64_t> flat;  // rows of the tile
       for (size_t r = 0; r < count; ++r)
-        if (is_flat(int64_t(first + r), scores[first + r], model)) flat.push_back(int64_t(r));
+        if (is_flat[first + r]) flat.push_back(int64_t(r));
       if (!flat.empty())
         find_alike_products(task, {int64_t(first), rows.subspan(first, count)}, flat, scores,
                             model);
@@ -276,7 +276,7 @@ struct KeyPasses::Impl {
       of_row.shared_scores = of_shared.scores.data();
       of_row.shared_values = of_shared.values.data();
     }
-    if (is_flat(r, row, model)) of_row.alike_products = alike_products->row(r);
+    if (is_flat[size_t(r)]) of_row.alike_products = alike_products->row(r);
     if (swaps) swaps->write(r, of_row);
     finish_row(row, of_row, model, shape.head_dim_v, r, results);
   }
