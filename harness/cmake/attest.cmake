@@ -61,12 +61,13 @@ endfunction()
 
 # attest_core_folder(<name> SOURCES a.cpp ... [LINK target ...]
 #                    [TESTS a_test.cpp ... [TEST_LINK target ...] [DEPENDS target ...]
-#                    [LABELS label ...] [PLAIN Suite.Test ...]])
+#                    [LABELS label ...] [LONG Suite.Test ...] [PLAIN Suite.Test ...]])
 # One folder of harness/core: the static library attest_<name>, and one test program, <name>_test,
-# as attest_test makes it. LINK names the folders above it and the libraries that it uses; nothing
-# else is visible to it at link time.
+# as attest_test makes it, which says what DEPENDS, LABELS, LONG and PLAIN mean. LINK names the
+# folders above it and the libraries that it uses; nothing else is visible to it at link time.
 function(attest_core_folder name)
-  cmake_parse_arguments(FOLDER "" "" "SOURCES;TESTS;LINK;TEST_LINK;DEPENDS;LABELS;PLAIN" ${ARGN})
+  cmake_parse_arguments(FOLDER "" "" "SOURCES;TESTS;LINK;TEST_LINK;DEPENDS;LABELS;LONG;PLAIN"
+    ${ARGN})
   add_library(attest_${name} STATIC ${FOLDER_SOURCES})
   add_library(attest::${name} ALIAS attest_${name})
   target_include_directories(attest_${name} PUBLIC ${PROJECT_SOURCE_DIR}/harness)
@@ -74,7 +75,7 @@ function(attest_core_folder name)
     PRIVATE $<BUILD_INTERFACE:attest_flags>)
   if(FOLDER_TESTS)
     attest_test(${name}_test SOURCES ${FOLDER_TESTS} LINK attest_${name} ${FOLDER_TEST_LINK}
-      DEPENDS ${FOLDER_DEPENDS} LABELS ${FOLDER_LABELS} PLAIN ${FOLDER_PLAIN})
+      DEPENDS ${FOLDER_DEPENDS} LABELS ${FOLDER_LABELS} LONG ${FOLDER_LONG} PLAIN ${FOLDER_PLAIN})
   endif()
 endfunction()
 

@@ -40,7 +40,8 @@ TEST_P(BlockBugs, AreCaught) {
   expect_caught(plugin, problems(GetParam()), options, "block_none", 22);
 }
 
-INSTANTIATE_TEST_SUITE_P(Keys, BlockBugs, ::testing::Values(61, 1021, 4099));
+INSTANTIATE_TEST_SUITE_P(Keys, BlockBugs, ::testing::Values(61, 1021, 4099),
+                         ::testing::PrintToStringParamName());
 
 }  // namespace
 }  // namespace attest::testing

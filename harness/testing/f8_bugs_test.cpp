@@ -79,7 +79,8 @@ TEST(F8Relations, FindABugEach) {
   EXPECT_EQ(broken("f8_values_cut"), std::set<std::string>{"relation value-scale"});
 }
 
-INSTANTIATE_TEST_SUITE_P(Keys, F8Bugs, ::testing::Values(61, 1021, 4099));
+INSTANTIATE_TEST_SUITE_P(Keys, F8Bugs, ::testing::Values(61, 1021, 4099),
+                         ::testing::PrintToStringParamName());
 
 }  // namespace
 }  // namespace attest::testing

@@ -35,7 +35,8 @@ TEST_P(TopKBugs, AreCaught) {
   expect_caught(plugin, problems(GetParam()), judged_alone(), "top_k_none", 31);
 }
 
-INSTANTIATE_TEST_SUITE_P(Keys, TopKBugs, ::testing::Values(61, 1021, 4099));
+INSTANTIATE_TEST_SUITE_P(Keys, TopKBugs, ::testing::Values(61, 1021, 4099),
+                         ::testing::PrintToStringParamName());
 
 // Bugs in flash_cpu's own kernel, which keeps a list of keys for each row. At 61 keys the lists of
 // the small plugin are cut; flash_cpu's own are cut only from more keys on.
