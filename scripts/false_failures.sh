@@ -8,7 +8,11 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 program=build/test/tests/false_failures
 [ -x $program ] ||
-  { echo "false_failures.sh: $program is not there; scripts/test.sh builds it" >&2; exit 64; }
+  {
+    echo "false_failures.sh: $program is not there; scripts/test.sh --all builds it, and so does" \
+      "cmake --build build/test --target false_failures" >&2
+    exit 64
+  }
 status=0
 $program "$@" || status=$?
 echo

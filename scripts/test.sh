@@ -3,8 +3,9 @@
 #   scripts/test.sh                  the plain build, and every test that is not long
 #   scripts/test.sh --all            the long tests too, and the builds with sanitizers, as CI does
 #   scripts/test.sh [--all] -R Plan  any arguments of ctest
-# LONG of attest_test and attest_script_test says which tests are long. ATTEST_TEST_LABELS in
-# CMakePresets.json, LABELS and PLAIN of attest_test say which tests a build with a sanitizer has.
+# LONG of attest_test and attest_script_test says which tests are long. What they alone need is built
+# with --all only. ATTEST_TEST_LABELS in CMakePresets.json, LABELS and PLAIN of attest_test say which
+# tests a build with a sanitizer has.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
@@ -47,8 +48,13 @@ for configuration in "${configurations[@]}"; do
   fi
   env "${compiler[@]}" cmake --preset "$configuration" >"$log" 2>&1 ||
     { tail -n 40 "$log" >&2; exit 4; }
-  bash scripts/build.sh "build/$configuration/build.log" \
-    cmake --build --preset "$configuration" --parallel "$(nproc)" || exit 4
+  # The default target leaves out what long tests alone need.
+  targets=()
+  if [[ $configuration == test && $setup == --all ]]; then
+    targets=(--target all attest_tests attest_test_plugins)
+  fi
+  bash scripts/build.sh "build/$configuration/build.log" cmake --build --preset "$configuration" \
+    --parallel "$(nproc)" "${targets[@]}" || exit 4
 done
 built=$SECONDS
 

@@ -34,8 +34,9 @@ if(ATTEST_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 
-# attest_tests builds every test of this configuration, and nothing else. attest_test_plugins builds
-# every plugin that only tests load.
+# attest_tests builds every test of this configuration with what it needs, and nothing else.
+# attest_test_plugins builds every plugin that only tests load. The default target leaves out
+# programs all of whose tests are long, and plugins that no other program depends on.
 add_custom_target(attest_tests)
 add_custom_target(attest_test_plugins)
 
@@ -102,12 +103,16 @@ if(ATTEST_SANITIZE)
 endif()
 
 # attest_test(<name> SOURCES a_test.cpp ... [LINK target ...] [DEPENDS target ...]
-#             [LABELS label ...] [LONG Suite.Test ...] [PLAIN Suite.Test ...] [ALONE] [TEXT])
+#             [LABELS label ...] [LONG Suite.Test ...] [LONG_DEPENDS target ...]
+#             [PLAIN Suite.Test ...] [ALONE] [TEXT])
 # A GoogleTest program, in which each test is a ctest entry of its own.
 #   DEPENDS: what it runs or loads.
+#   LONG_DEPENDS: what only its long tests or scripts beside them run or load. attest_tests builds
+#     it, and the default target does not.
 #   LABELS: labels beside those of its folder; `threads` puts it under the thread sanitizer too.
 #   LONG: globs of its tests that only `scripts/test.sh --all` runs (label `long`). They run first,
-#     so that none of them runs alone at the end.
+#     so that none of them runs alone at the end. If all are (*), the default target leaves out the
+#     program.
 #   PLAIN: globs of its tests that no sanitizer runs: they are about numbers and take minutes there.
 #     Other tests, which sanitizers do run, access memory in the same ways.
 #   ALONE: its tests measure time, so nothing runs beside them.
@@ -116,7 +121,8 @@ endif()
 # Threads of OpenMP sleep while they wait: two tests at once have more threads than most machines
 # have cores, and spinning threads would double their time.
 function(attest_test name)
-  cmake_parse_arguments(TEST "ALONE;TEXT" "" "SOURCES;LINK;DEPENDS;LABELS;LONG;PLAIN" ${ARGN})
+  cmake_parse_arguments(TEST "ALONE;TEXT" "" "SOURCES;LINK;DEPENDS;LABELS;LONG;LONG_DEPENDS;PLAIN"
+    ${ARGN})
   attest_test_labels(labels ${TEST_LABELS})
   if(NOT ATTEST_TESTS OR NOT labels)
     return()
@@ -131,7 +137,7 @@ function(attest_test name)
   target_compile_definitions(${name} PRIVATE
     ATTEST_SOURCE_DIR="${PROJECT_SOURCE_DIR}" ATTEST_BINARY_DIR="${PROJECT_BINARY_DIR}")
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-  add_dependencies(attest_tests ${name})
+  add_dependencies(attest_tests ${name} ${TEST_LONG_DEPENDS})
   if(TEST_DEPENDS)
     add_dependencies(${name} ${TEST_DEPENDS})
   endif()
@@ -148,7 +154,14 @@ function(attest_test name)
       PROPERTIES TIMEOUT ${ATTEST_TEST_TIMEOUT} LABELS ${labels}.long RUN_SERIAL ${TEST_ALONE}
       COST 50 ENVIRONMENT OMP_WAIT_POLICY=passive)
   endif()
-  if(NOT "*" IN_LIST TEST_LONG)
+  if("*" IN_LIST TEST_LONG)
+    set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
+    # ctest has one entry for a program that is not built. That is a long test, too.
+    set(entry ${CMAKE_CURRENT_BINARY_DIR}/${name}_not_built.cmake)
+    file(WRITE ${entry} "if(NOT EXISTS \"${PROJECT_BINARY_DIR}/tests/${name}\")\n"
+      "  set_tests_properties(${name}_NOT_BUILT PROPERTIES LABELS ${labels}.long)\nendif()\n")
+    set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${entry})
+  else()
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${ATTEST_TEST_PREFIX}"
       TEST_FILTER "-${left_out}"
       PROPERTIES TIMEOUT ${ATTEST_TEST_TIMEOUT} LABELS ${labels} RUN_SERIAL ${TEST_ALONE}
@@ -159,14 +172,14 @@ endfunction()
 # attest_plugin(<name> SOURCES a.cpp ... [LINK target ...] [TEST_ONLY] [NOT_INSTALLED])
 # One implementation as a shared library that exports attest_plugin_v1 and nothing else. It lies in
 # the build tree's plugins/ and is installed to lib/attest/plugins. A TEST_ONLY plugin lies in
-# tests/plugins and is not installed. A NOT_INSTALLED plugin links a library that is too large for a
-# package.
+# tests/plugins, is not installed, and is built for those who depend on it. A NOT_INSTALLED plugin
+# links a library that is too large for a package.
 function(attest_plugin name)
   cmake_parse_arguments(PLUGIN "TEST_ONLY;NOT_INSTALLED" "" "SOURCES;LINK" ${ARGN})
   attest_plugin_module(${name} SOURCES ${PLUGIN_SOURCES} LINK ${PLUGIN_LINK} attest_flags)
   set_target_properties(${name} PROPERTIES CXX_STANDARD 17)
   if(PLUGIN_TEST_ONLY)
-    set_target_properties(${name} PROPERTIES
+    set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON
       LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/plugins)
     add_dependencies(attest_test_plugins ${name})
   else()
