@@ -3,9 +3,9 @@
 #   scripts/test.sh                  the plain build, and every test that is not long
 #   scripts/test.sh --all            the long tests too, and the builds with sanitizers, as CI does
 #   scripts/test.sh [--all] -R Plan  any arguments of ctest
-# LONG of attest_test and attest_script_test says which tests are long. What they alone need is built
-# with --all only. ATTEST_TEST_LABELS in CMakePresets.json, LABELS and PLAIN of attest_test say which
-# tests a build with a sanitizer has.
+# LONG of attest_test and attest_script_test says which tests are long. What they alone need is
+# built with --all only. ATTEST_TEST_LABELS in CMakePresets.json, LABELS and PLAIN of attest_test
+# say which tests a build with a sanitizer has.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"

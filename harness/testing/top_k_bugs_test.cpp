@@ -66,7 +66,10 @@ INSTANTIATE_TEST_SUITE_P(Keys, FlashTopKBugs,
                          ::testing::Values(Lists{"flash_top_k_small", 61, {7}},
                                            Lists{"flash_top_k_small", 1021, {9, 32}},
                                            Lists{"flash_top_k_planted", 1021, {9, 32}},
-                                           Lists{"flash_top_k_planted", 4099, {64, 200}}));
+                                           Lists{"flash_top_k_planted", 4099, {64, 200}}),
+                         [](const auto& each) {
+                           return fmt::format("{}_{}", each.param.plugin, each.param.keys);
+                         });
 
 // Kernels that sum products in other orders, from the last key to the first, or in f16 or bf16.
 TEST(TopK, HonestKernelsPass) {
