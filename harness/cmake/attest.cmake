@@ -62,12 +62,12 @@ endfunction()
 
 # attest_core_folder(<name> SOURCES a.cpp ... [LINK target ...]
 #                    [TESTS a_test.cpp ... [TEST_LINK target ...] [DEPENDS target ...]
-#                    [LABELS label ...] [LONG Suite.Test ...] [PLAIN Suite.Test ...]])
+#                    [LABELS label ...] [LONG Suite.Test ...] [PLAIN Suite.Test ...] [TEXT]])
 # One folder of harness/core: the static library attest_<name>, and one test program, <name>_test,
-# as attest_test makes it, which says what DEPENDS, LABELS, LONG and PLAIN mean. LINK names the
-# folders above it and the libraries that it uses; nothing else is visible to it at link time.
+# as attest_test makes it, which says what DEPENDS, LABELS, LONG, PLAIN and TEXT mean. LINK names
+# the folders above it and the libraries that it uses; nothing else is visible to it at link time.
 function(attest_core_folder name)
-  cmake_parse_arguments(FOLDER "" "" "SOURCES;TESTS;LINK;TEST_LINK;DEPENDS;LABELS;LONG;PLAIN"
+  cmake_parse_arguments(FOLDER "TEXT" "" "SOURCES;TESTS;LINK;TEST_LINK;DEPENDS;LABELS;LONG;PLAIN"
     ${ARGN})
   add_library(attest_${name} STATIC ${FOLDER_SOURCES})
   add_library(attest::${name} ALIAS attest_${name})
@@ -75,8 +75,13 @@ function(attest_core_folder name)
   target_link_libraries(attest_${name} PUBLIC attest_abi ${FOLDER_LINK}
     PRIVATE $<BUILD_INTERFACE:attest_flags>)
   if(FOLDER_TESTS)
+    set(text "")
+    if(FOLDER_TEXT)
+      set(text TEXT)
+    endif()
     attest_test(${name}_test SOURCES ${FOLDER_TESTS} LINK attest_${name} ${FOLDER_TEST_LINK}
-      DEPENDS ${FOLDER_DEPENDS} LABELS ${FOLDER_LABELS} LONG ${FOLDER_LONG} PLAIN ${FOLDER_PLAIN})
+      DEPENDS ${FOLDER_DEPENDS} LABELS ${FOLDER_LABELS} LONG ${FOLDER_LONG} PLAIN ${FOLDER_PLAIN}
+      ${text})
   endif()
 endfunction()
 
