@@ -350,16 +350,30 @@ std::vector<TermCase> terms_of_probabilities() {
          return c;
        },
        Bug::kNormaliser},
-      {T::kFewSteps, "few_steps",
-       "600 p of 1 to 2 subnormal steps of f8e4m3, divided before they are rounded",
-       in(ATTEST_F32, {{kProbability, ATTEST_F8E4M3}}, kFirst),
-       [] { return dense({.keys = 600, .q_factor = 0.2, .mean_v = 1}); }, Bug::kAddition},
       {T::kEqualScores, "equal_scores", "p of equal keys rounded to f16 after it was normalised",
        in(ATTEST_F32, {{kProbability, ATTEST_F16}}, kFirst),
        [] { return equal_keys({.keys = 1100, .mean_v = 1}); }, Bug::kNormaliser},
+      {T::kEqualScores, "scores_of_few_numbers",
+       "p rounded to f16, whose f32 scores a bias of -262,144 leaves 1/32 apart",
+       in(ATTEST_F32, {{kProbability, ATTEST_F16}}),
+       [] {
+         Case c = dense({.keys = 8191, .q_factor = 0.05, .row_bias = true});
+         edit(c, ATTEST_BIAS, [](int64_t, int64_t, double) { return -262144; });
+         edit(c, ATTEST_V, [](int64_t, int64_t, double x) { return 1 + 1e-3 * x; });
+         return c;
+       },
+       Bug::kNormaliser},
       {T::kNormaliser, "normaliser", "the normaliser sums p rounded to bf16",
        in(ATTEST_F32, {{kProbability, ATTEST_BF16}}, ATTEST_SUMS_ROUNDED_P),
        [] { return dense({.keys = 7, .lse = true}); }, Bug::kLse},
+      {T::kLeaning, "leaning",
+       "the normaliser sums p in f8e4m3, half of which lose 0.0275, the others 0.0215",
+       in(ATTEST_F32, {{kProbability, ATTEST_F8E4M3}}, ATTEST_SUMS_ROUNDED_P),
+       [] {
+         return nearly_scored(
+             {.lse = true}, [](int64_t j) { return j == 0 ? 0 : std::log(j % 2 ? 0.715 : 0.959); });
+       },
+       Bug::kLse},
       {T::kTruncation, "truncation", "cuts p to f16",
        in(ATTEST_F32, {{kProbability, ATTEST_F16}}, ATTEST_P_TRUNCATED),
        [] { return dense({.mean_v = 1}); }, Bug::kNormaliser},
@@ -690,7 +704,7 @@ std::vector<TermCase> terms_of_shared_roundings() {
        Bug::kAddition,
        {},
        {"tokens"}},
-      {T::kSharedRoundings,
+      {T::kLeaning,
        "shared_probabilities",
        "P as bf16, tokens of two flat halves of a picture",
        in(ATTEST_F32, {{kProbability, ATTEST_BF16}}),

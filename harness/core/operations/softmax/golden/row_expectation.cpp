@@ -8,8 +8,6 @@
 namespace attest::core {
 namespace {
 
-constexpr double kFewSteps = 8;       // of half a subnormal step
-constexpr double kStepsOfCodes = 64;  // likewise, of probabilities that differ by distances alone
 // A sample of one key in so many decides whether a row is flat. It is small because every row of a
 // float32 sum is examined.
 constexpr uint32_t kFlatStep = 4 * kSampleStep;
@@ -36,8 +34,9 @@ struct SharedTerms {
   kernels::WeightSums weights;  // with the sink
   double kappa;
   double flat_roundoff;  // of probabilities that all round alike, as a share of o
-  double few_steps;      // of the small probabilities beside a large one, how many round alike
+  double alike_scores;   // the square of that of probabilities whose scores are equal
   double normaliser;     // LseSums::rounding
+  double leaning;        // LseSums::leaning
   double top;            // ElementSums::top
   double rest;           // ElementSums::rest
   double coherent;       // LseSums::coherent
@@ -92,17 +91,23 @@ double mean_square(const double* o, int64_t channels) {
   return mean;
 }
 
-// Scores closer to one another than a probability's roundoff are one group, equal keys or not. So
-// are probabilities that are all of a few subnormal steps: they round the same way. Inputs of few
-// codes may have scores that are spread over a few roundoffs, by their distances alone: then the
-// roundings of some of them are left.
-double roundings_together(const RowScores& row, double largest_p, double eta_kappa,
-                          const SigmaModel& model) {
+// Scores closer to one another than a probability's roundoff are one group, equal keys or not.
+// Inputs of few codes may have scores that are spread over a few roundoffs, by their distances
+// alone: then the roundings of some of them are left.
+double roundings_together(const RowScores& row, const SigmaModel& model) {
   constexpr double kFewRoundoffs = 8;
   const double apart = row.largest - row.least;
   if (apart <= model.u_p) return model.alike;
-  if (largest_p < kFewSteps * eta_kappa) return model.few_steps;
   return model.few_codes && apart <= kFewRoundoffs * model.u_p ? model.u_p / apart : 0;
+}
+
+// How many keys have the same score in the mean, beside the first, because scores are rounded: a
+// bias may bring all of them far from 0, where their dtype has few numbers.
+double alike_scores(const RowScores& row, const SigmaModel& model) {
+  const double farthest = row.farthest(), apart = row.largest - row.least;
+  if (model.u_s == 0 || !(farthest > 0) || !std::isfinite(farthest)) return 0;
+  const double scores = 1 + apart / ulp_of(model.u_s, farthest);
+  return model.alike * model.alike * std::max(double(row.keys) / scores - 1, 0.0);
 }
 
 // The ulps of sums, without chances.
@@ -121,18 +126,20 @@ SharedTerms shared_terms(const RowScores& row, const RowSums& sums, const SigmaM
   SharedTerms terms{.weights = sums.weights, .kappa = model.kappa(row.top(), row.lse)};
   add_sink(row, model, terms.weights);
   const double eta_kappa = model.eta_p * terms.kappa, keys = double(row.keys);
-  const double largest_p = std::exp(row.largest - row.lse);
-  const double together = roundings_together(row, largest_p, eta_kappa, model);
+  const double together = roundings_together(row, model);
   const bool flat = together > 0;
   const double all_alike = model.u_p + keys * eta_kappa;
   // Where the normaliser sums the rounded probabilities, only the sink's part of it errs otherwise.
   const double apart = 1 - model.theta * share_of_keys(row);
   terms.flat_roundoff = together * apart * all_alike;
-  // So may those of few codes that are small beside that of a mark.
-  const double least_p = std::exp(row.least - row.lse);
-  terms.few_steps =
-      model.few_codes && least_p < kStepsOfCodes * eta_kappa ? model.few_steps * keys : 0;
-  terms.normaliser = flat ? all_alike * all_alike : terms.weights.a2;
+  // Equal scores have equal p, which round alike.
+  const double more = flat ? 0 : alike_scores(row, model) * terms.weights.a2;
+  terms.alike_scores = more * apart * apart;
+  terms.normaliser = flat ? all_alike * all_alike : terms.weights.a2 + more;
+  terms.leaning = model.sums_rounded
+                      ? model.leaning_variance(sums.leaning_normaliser,
+                                               terms.normaliser + model.cut_sum * model.cut_sum)
+                      : 0;
   const AlikeAddends alike =
       model.sums_may_round_alike(row.keys) ? sums.phases.addends(row, model) : AlikeAddends{};
   // Scores are dealt out by chance, so two neighbours are equal as often as any two keys.
@@ -168,14 +175,14 @@ ElementSums element_sums(const RowScores& row, const RowSums& sums, const Shared
   const double o = sums.pv[d];
   // Where a2v2 was not summed apart, lone keys count by p2v2 (eta is nothing); groups are in a2v2
   // either way.
-  const double rounding = model.theta > 0
-                              ? 0
-                              : std::max(1.0, terms.few_steps) * sums.a2v2[d] +
-                                    (needs_a2(model) ? 0 : model.u_p * model.u_p * sums.p2v2[d]);
+  const double rounding =
+      model.theta > 0 ? 0
+                      : sums.a2v2[d] + (needs_a2(model) ? 0 : model.u_p * model.u_p * sums.p2v2[d]);
   // Of keys that may be lost, none is or all are.
   const double least_lost = sums.flushed[d], most_lost = least_lost + sums.unsure[d];
   return {.o = o,
-          .rounding = rounding + terms.flat_roundoff * terms.flat_roundoff * o * o,
+          .rounding =
+              rounding + (terms.flat_roundoff * terms.flat_roundoff + terms.alike_scores) * o * o,
           .score = sums.e2v2[d] - 2 * o * sums.e2v[d] + o * o * (terms.weights.e2 + terms.moved),
           .shared_scores = sums.shared_scores ? sums.shared_scores[d] : 0,
           .shared_values = sums.shared_values ? sums.shared_values[d] : 0,
@@ -185,10 +192,11 @@ ElementSums element_sums(const RowScores& row, const RowSums& sums, const Shared
                                model.flushed_run * lost_by_runs(sums, d)}),
           .unsure = sums.unsure2[d],
           .prefix = sums.prefix ? std::sqrt(std::max(sums.rises, 1.0)) * sums.prefix[d] : 0,
-          .resummed = terms.normaliser,
+          .resummed = terms.normaliser + terms.leaning,
           .mean_o2 = terms.mean_o2,
           .coherent = terms.coherent,
           .alike_products = sums.alike_products ? sums.alike_products[d] : 0,
+          .leaning = sums.leaning ? sums.leaning[d] : 0,
           .lost = model.lost_of_rest(terms.weights.small, terms.rest),
           .stalled = terms.weights.small,
           .rest = terms.rest,
@@ -207,6 +215,7 @@ LseSums lse_sums(const RowScores& row, const RowSums& sums, const SharedTerms& t
   const bool one_score = row.largest - row.least <= 2 * model.u_s * farthest;
   return {.lse = row.lse,
           .rounding = terms.normaliser,
+          .leaning = terms.leaning,
           .score = (model.u_s * model.u_s + model.growth()) *
                        (one_score ? std::max(farthest * farthest, weights.p2t) : weights.p2t) +
                    weights.p2q,

@@ -87,6 +87,9 @@ struct RowSums {
   // passes::SharedRoundings::Variances, if SigmaModel::needs_shared
   const double *shared_scores = nullptr, *shared_values = nullptr;
   const double* alike_products = nullptr;  // ElementSums::alike_products, if AlikePhases::is_flat
+  // passes::LeaningRoundings::Errors, if SigmaModel::leans
+  const double* leaning = nullptr;
+  double leaning_normaliser = 0;
 
   // The variance of o from keys that rounding may swap at the edge of top_k; null: there are none.
   // Infinite, where such a key has a NaN or an infinity: then sigma is kUnsure.

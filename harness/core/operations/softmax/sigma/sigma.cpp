@@ -62,6 +62,8 @@ SigmaModel::SigmaModel(const SoftmaxArithmetic& arithmetic, DType storage, int64
       pv(arithmetic.pv),
       probability(arithmetic.probability),
       coarse_scores(unit_roundoff(arithmetic.qk) >= kCoarse),
+      coarse_probabilities(
+          std::max(unit_roundoff(arithmetic.probability), unit_roundoff(arithmetic.pv)) >= kCoarse),
       u_dot(factor(SigmaTerm::kDotProduct) * kUnit),
       u_lse(arithmetic.has(ATTEST_WEIGHS_BY_LSE) ? factor(SigmaTerm::kWeighsByLse) * kUnit : 0),
       u_lead(factor(SigmaTerm::kSinkLead) *
@@ -85,11 +87,11 @@ SigmaModel::SigmaModel(const SoftmaxArithmetic& arithmetic, DType storage, int64
       lost(factor(SigmaTerm::kFlushed)),
       underflow(factor(SigmaTerm::kUnderflow)),
       common(factor(SigmaTerm::kCommonAddend)),
-      few_steps(factor(SigmaTerm::kFewSteps)),
       average(factor(SigmaTerm::kAverage)),
       swapped(factor(SigmaTerm::kSwapped)),
       small_sums(factor(SigmaTerm::kSmallSums)),
       alike_products(factor(SigmaTerm::kAlikeProducts)),
+      leaning(factor(SigmaTerm::kLeaning)),
       exp_error(factor(SigmaTerm::kExp) * arithmetic.exp_error),
       rescale(factor(SigmaTerm::kRescale) * arithmetic.exp_error),
       sums_rounded(arithmetic.has(ATTEST_SUMS_ROUNDED_P)),
@@ -237,6 +239,14 @@ double SigmaModel::lost_of_rest(double lost_sum, double rest) const {
   return absorbed * lost_sum / rest;
 }
 
+double SigmaModel::lost_beside_top(double lost_sum, double top, int64_t keys) const {
+  constexpr double kLittle = 0x1p-4;
+  // The mean addend is less than an ulp of their sum.
+  const bool stops = u_acc * chain(keys) > 0.5;
+  if (!stops || lost_sum <= 0 || 1 - top > kLittle) return 0;
+  return absorbed * std::min(u_acc * chain(keys) / 4, 1.0) * lost_sum / std::max(1 - top, lost_sum);
+}
+
 double SigmaModel::lost_of_lse(double lost_sum, double rest) const {
   return absorbed * (rest < 1 ? -std::log(rest) : lost_sum);
 }
@@ -284,6 +294,9 @@ double SigmaModel::element_sigma(const ElementSums& sums, int64_t keys) const {
   const double apart = normalised_first ? std::fabs(sums.o) : 0;
   const double rescaled = rescale * (needs_prefix() ? std::max(sums.prefix, apart) : most);
   const double score = std::max(sums.score, 0.0);
+  const double others = std::max(1 - sums.top, sums.stalled),
+               beside_top =
+                   sums.lost_beside_top * std::min(std::fabs(sums.o), others * sums.largest_v);
   // Of probabilities and values that do not share their roundings.
   const double alone =
       (std::max(sums.rounding, 0.0) + value) / 3 + truncated * truncated * cut * cut;
@@ -294,7 +307,8 @@ double SigmaModel::element_sigma(const ElementSums& sums, int64_t keys) const {
       lost * lost * (sums.flushed * sums.flushed + sums.unsure) + sum * sum * chain(keys) / 3 +
       score + std::max(together, shared_variance(sums.shared_scores, score)) +
       shared_variance(sums.shared_values, alone) +
-      std::max(sums.coherent * sums.o * sums.o, sums.alike_products) +
+      leaning_variance(sums.leaning, kByChance * alone) +
+      std::max(sums.coherent * sums.o * sums.o, sums.alike_products) + beside_top * beside_top +
       sums.lost * sums.lost * sums.o * sums.o + weights_variance(sums.lse, sums.o, most) +
       small_variance(sums, most, keys) + resums * resums * sums.resummed * sums.o * sums.o +
       rescaled * rescaled + stalled_square(sums.stalled, keys) * sums.largest_v * sums.largest_v +
@@ -312,8 +326,9 @@ double SigmaModel::lse_sigma(const LseSums& sums, int64_t keys) const {
   // An exp may lean to one side: that of the keys, what they are rescaled by, what merges parts.
   const double exps = exp_error + rescale * (1 + sums.rescales);
   return std::sqrt(output * output + biased * biased + normaliser * normaliser * sums.rounding +
-                   cut_sum * cut_sum + exps * exps + capped * capped + levels * levels +
-                   sums.score + stalled_square(sums.stalled, keys) * 4 * kUsualScore * kUsualScore +
+                   sums.leaning + cut_sum * cut_sum + exps * exps + capped * capped +
+                   levels * levels + sums.score +
+                   stalled_square(sums.stalled, keys) * 4 * kUsualScore * kUsualScore +
                    common_variance(sums.common) + together + sums.coherent + sums.lost * sums.lost +
                    u_acc * u_acc * chain(keys) / 3);
 }

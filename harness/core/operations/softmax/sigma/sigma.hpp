@@ -51,7 +51,6 @@ enum class SigmaTerm {
   kParts,            // kRepeated in every part of the keys, if each part is one chain
   kStalled,          // so many p are absorbed that the sum stops growing
   kTwoRoundings,     // p that are rounded in the normaliser and again in the product
-  kFewSteps,         // p of a few subnormal steps round alike
   kAverage,          // scores err by so much that a row only has to be an average
   kAtCap,            // coarse scores at the softcap share the rounding of the cap
   kSinkLead,         // score - maximum, where the maximum is a sink far above all scores
@@ -61,6 +60,7 @@ enum class SigmaTerm {
   kFewScores,        // of the lse: coarse scores that take few values round alike
   kSmallOperands,    // Q and K rounded to an operand below its smallest normal number
   kAlikeProducts,    // products p v that lie alike in the ulps of a float32 sum
+  kLeaning,          // nearly equal p, or p of 8 bits, round to one side
   kCount
 };
 
@@ -84,17 +84,19 @@ struct ElementSums {
   double unsure = 0;
   double prefix = 0;  // largest |sum of p (v - o)| over a prefix of the keys, times the root of the
                       // number of rescalings
-  double resummed = 0;        // LseSums::rounding if SigmaModel::resums
-  double mean_o2 = 0;         // mean of o^2 over the channels; 0: not known
-  double coherent = 0;        // LseSums::coherent
-  double alike_products = 0;  // SigmaModel::alike_products_variance
-  double lost = 0;            // SigmaModel::lost_of_rest
-  double stalled = 0;         // sum of p below SigmaModel::unsummed_below
-  double rest = 1;            // SigmaModel::rest
-  double top = 0;             // the largest p, that of the sink included
-  double at_cap = 0;          // sum of p over keys of SigmaModel::is_at_cap
-  double kappa = 1;           // SigmaModel::kappa
-  double largest_v = 0;       // largest finite |v| that the row may see
+  double resummed = 0;         // LseSums::rounding if SigmaModel::resums
+  double mean_o2 = 0;          // mean of o^2 over the channels; 0: not known
+  double coherent = 0;         // LseSums::coherent
+  double alike_products = 0;   // SigmaModel::alike_products_variance
+  double leaning = 0;          // passes::LeaningRoundings::Errors::o, if SigmaModel::leans
+  double lost = 0;             // SigmaModel::lost_of_rest
+  double lost_beside_top = 0;  // SigmaModel::lost_beside_top
+  double stalled = 0;          // sum of p below SigmaModel::unsummed_below
+  double rest = 1;             // SigmaModel::rest
+  double top = 0;              // the largest p, that of the sink included
+  double at_cap = 0;           // sum of p over keys of SigmaModel::is_at_cap
+  double kappa = 1;            // SigmaModel::kappa
+  double largest_v = 0;        // largest finite |v| that the row may see
   double lse = 0;
   double reach = 0;  // largest |partial sum of p v| in the order of the keys; at least |o|. Values
                      // that follow a scene sum to much more than o before they cancel, and every
@@ -105,8 +107,9 @@ struct LseSums {
   double lse = 0;
   // sum_g (sum_{j in g} a_j)^2, as in ElementSums; if SigmaModel::sums_rounded
   double rounding = 0;
-  double score = 0;   // sum_g (sum_{j in g} p_j)^2 (u_s^2 s_g^2 + growth s_g^2 + qk_variance)
-  double square = 0;  // sum p B^2, if SigmaModel::squares
+  double leaning = 0;  // SigmaModel::leaning_variance
+  double score = 0;    // sum_g (sum_{j in g} p_j)^2 (u_s^2 s_g^2 + growth s_g^2 + qk_variance)
+  double square = 0;   // sum p B^2, if SigmaModel::squares
   // sum p |scaled dot product|, times the softcap's slope; if SigmaModel::scale_bias
   double mean_dot = 0;
   // sum p g over keys to which something was added, see SigmaModel::common_variance
@@ -168,10 +171,11 @@ struct SigmaModel {
   DType qk, pv;          // the operands' dtypes
   DType probability;     // of P before it is the operand of PV
   bool coarse_scores;    // the operand of QK has 8 bits: scores may err too much for a linear sigma
-  double u_dot;          // accumulation of QK: float32
-  double u_lse;          // of the lse if it is used in weights: float32; else 0
-  double u_lead;         // of score - maximum: float32, or float64 if probabilities are
-  double scale_bias;     // folded_scale_bias if Q may be scaled before it is rounded; else 0
+  bool coarse_probabilities;  // probabilities or the operand of PV have 8 bits
+  double u_dot;               // accumulation of QK: float32
+  double u_lse;               // of the lse if it is used in weights: float32; else 0
+  double u_lead;              // of score - maximum: float32, or float64 if probabilities are
+  double scale_bias;          // folded_scale_bias if Q may be scaled before it is rounded; else 0
   double normaliser;     // of the lse: 1 if the normaliser sums the rounded probabilities; else 0
   double cap_error = 0;  // rounding of the cap as a coarse score; 0: no cap, or float32 scores
   double slope_at_cap = -1;  // see is_at_cap; below 0: no score is
@@ -179,7 +183,7 @@ struct SigmaModel {
   double few_scores = 0;  // of the lse: roundoff of scores, after take_few_scores; else 0
   // Factors of terms without their own roundoff. Always 1, except in tests.
   double grown, own_order, query, shared, reach, alike, absorbed, stalled, again, blocks, parts,
-      lost, underflow, common, few_steps, average, swapped, small_sums, alike_products;
+      lost, underflow, common, average, swapped, small_sums, alike_products, leaning;
   double exp_error;   // of exp, as declared
   double rescale;     // the error of an exp that a prefix of the keys shares
   bool sums_rounded;  // the normaliser sums the rounded probabilities
@@ -348,6 +352,9 @@ struct SigmaModel {
   /// What a normaliser loses, as a share of what is left of it. A product whose values are large
   /// loses less, so o may be too large by that share, and no average any more.
   double lost_of_rest(double lost_sum, double rest) const;
+  /// If nearly all of the weight is that of one key, whose value may be 0, the partial sums of o
+  /// may be those of all other keys. Returns which share of them they lose beside one another.
+  double lost_beside_top(double lost_sum, double top, int64_t keys) const;
   /// By how much the lse is too small then, at most: -log(rest), which is less than that share.
   double lost_of_lse(double lost_sum, double rest) const;
 
@@ -385,6 +392,14 @@ struct SigmaModel {
     return (off * off / 3 + rough * rough) * (o * o + sum * sum);
   }
 
+  /// The sigma of a probability whose score errs by `error`, more than kLinear: so that three of
+  /// these errors are three of that sigma, in which exp is not linear. A key of little weight and a
+  /// large value shows such an error alone. No p is larger than 1.
+  double bent_error(double p, double error) const {
+    constexpr double kErrors = 3, kMost = 2 / kGate;
+    return average * std::min(p * std::expm1(kErrors * error) / kErrors, kMost);
+  }
+
   /// Whether the golden needs ElementSums::prefix. An online softmax multiplies its sums by exp(old
   /// maximum - new maximum), and all earlier keys share the error of that exp. In o the error is
   /// multiplied by the sum of p (v - o) over these keys, so the largest such sum is needed. For an
@@ -407,16 +422,30 @@ struct SigmaModel {
   /// Call this for inputs whose values may follow from their keys, as those of tokens do.
   void take_any_values() { values_may_follow = true; }
   /// Whether the golden needs passes::SharedRoundings.
-  bool needs_shared() const {
-    return values_may_follow && shared > 0 && (u_qk > 0 || u_v > 0 || rounds_probabilities());
-  }
+  bool needs_shared() const { return values_may_follow && shared > 0 && (u_qk > 0 || u_v > 0); }
   /// Whether probabilities are rounded to less than float32.
   bool rounds_probabilities() const;
+  /// What independent roundings may give by chance, in units of their variance.
+  static constexpr double kByChance = 2;
   /// By how much a variance of roundings that keys share exceeds what independent ones may give by
   /// chance; `apart` is their variance.
   double shared_variance(double together, double apart) const {
-    constexpr double kByChance = 2;
     return shared * shared * std::max(0.0, together - kByChance * apart);
+  }
+
+  /// Whether the golden needs passes::LeaningRoundings: probabilities that are rounded below
+  /// float32 may be nearly equal, or are rounded to 8 bits. If they are truncated, all of them err
+  /// to one side in any case.
+  bool leans() const {
+    constexpr double kSmallSoftcap = 8;  // a larger one leaves clusters of p without any weight
+    if (leaning == 0 || !rounds_probabilities()) return false;
+    const bool clusters = softcap > 0 && softcap <= kSmallSoftcap;
+    return values_may_follow || (truncated == 0 && (clusters || coarse_probabilities));
+  }
+  /// By how much the square of an error of LeaningRoundings exceeds `apart`, a variance of
+  /// roundings that are independent.
+  double leaning_variance(double error, double apart) const {
+    return leaning * leaning * std::max(0.0, error * error - apart);
   }
 
   double small_variance(const ElementSums& sums, double most, int64_t keys) const;

@@ -307,6 +307,7 @@ void RowExpectation::compute(const GroupSums& sums, size_t h, double* o, double*
                               .prefix = model_.needs_prefix() ? prefix(sums, i) : 0,
                               .resummed = rounding_sum_,
                               .lost = lost_,
+                              .lost_beside_top = model_.lost_beside_top(stalled_, top_, keys),
                               .stalled = stalled_,
                               .rest = rest_,
                               .top = top_,

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "core/operations/softmax/golden/passes/leaning_roundings.hpp"
 #include "core/operations/softmax/golden/passes/prefix_sums.hpp"
 #include "core/operations/softmax/golden/passes/second_pass.hpp"
 #include "core/operations/softmax/golden/passes/shared_roundings.hpp"
@@ -70,13 +71,14 @@ struct KeyPasses::Impl {
   TileScores tile_scores;
   SecondPass second_pass;
   PrefixSums prefixes;
-  std::optional<SharedRoundings> shared;  // made when first needed: SigmaModel::needs_shared
-  std::vector<bool> is_flat;              // [rows of the task]: AlikePhases::is_flat
-  std::vector<ProductPhases> products;    // of the flat rows of a tile, made when first needed
-  std::optional<Matrix> alike_products;   // [kTaskRows, value_stride], likewise
-  std::vector<double> common_dots;        // [rows of the task]; empty unless common_channel
-  std::optional<TopKSearch> search;       // if the problem has top_k
-  std::optional<TopKSwaps> swaps;         // likewise
+  std::optional<SharedRoundings> shared;    // made when first needed: SigmaModel::needs_shared
+  std::optional<LeaningRoundings> leaning;  // likewise: SigmaModel::leans
+  std::vector<bool> is_flat;                // [rows of the task]: AlikePhases::is_flat
+  std::vector<ProductPhases> products;      // of the flat rows of a tile, made when first needed
+  std::optional<Matrix> alike_products;     // [kTaskRows, value_stride], likewise
+  std::vector<double> common_dots;          // [rows of the task]; empty unless common_channel
+  std::optional<TopKSearch> search;         // if the problem has top_k
+  std::optional<TopKSwaps> swaps;           // likewise
 
   // Calls load(block) for every block of keys, then body(block, tile) for every tile of rows that
   // may see some of them.
@@ -163,6 +165,10 @@ struct KeyPasses::Impl {
       if (!shared) shared.emplace(shape);
       shared->start(queries, count, model);
     }
+    if (model.leans()) {
+      if (!leaning) leaning.emplace(shape);
+      leaning->start(model);
+    }
     if (swaps) start_swaps(task, rows, order, scores, model);
     values.largest = 0;
     for_tiles(
@@ -180,7 +186,9 @@ struct KeyPasses::Impl {
           second_pass.add(tile_scores, values, block, tile, scores, model);
           if (model.needs_shared())
             shared->add(tile_scores, second_pass.weights().probabilities, queries, keys, values,
-                        block, tile, scores);
+                        block, tile);
+          if (model.leans())
+            leaning->add(second_pass.weights().probabilities, values, block, tile, scores);
         });
     second_pass.finish(model);
     if (model.needs_prefix()) find_prefixes(task, rows, scores);
@@ -276,6 +284,12 @@ struct KeyPasses::Impl {
       of_row.shared_scores = of_shared.scores.data();
       of_row.shared_values = of_shared.values.data();
     }
+    LeaningRoundings::Errors of_leaning;
+    if (model.leans()) {
+      of_leaning = leaning->find(r, of_row.pv);
+      of_row.leaning = of_leaning.o.data();
+      of_row.leaning_normaliser = of_leaning.normaliser;
+    }
     if (is_flat[size_t(r)]) of_row.alike_products = alike_products->row(r);
     if (swaps) swaps->write(r, of_row);
     finish_row(row, of_row, model, shape.head_dim_v, r, results);
@@ -307,6 +321,7 @@ int64_t KeyPasses::bytes(const attest_softmax_params& params, bool with_shared) 
                           (kScores + kWeights) * kTileRows * shape.key_stride +
                           (kSums + kPrefixes) * kTaskRows * shape.value_stride;
   return numbers * int64_t(sizeof(double)) + (with_shared ? SharedRoundings::bytes(shape) : 0) +
+         (with_shared || params.softcap > 0 ? LeaningRoundings::bytes(shape) : 0) +
          (params.top_k > 0 ? TopKSearch::bytes(params) + TopKSwaps::bytes(shape) : 0);
 }
 

@@ -36,8 +36,9 @@ void SecondPass::add(const TileScores& scores, const Values& values, const KeyBl
   bool may_lose = model.flush_below > 0;
   for (int64_t r = 0; r < tile.count(); ++r) {
     const auto row = size_t(tile.first + r);
-    const kernels::WeightSums found =
+    kernels::WeightSums found =
         weights_.find(scores, r, weight_model(model, task_rows[row]), block.count());
+    if (model.coarse_scores) found.e2 += weights_.bend_errors(r, model, block.count());
     may_lose |= found.small > kNegligible * model.u_acc;
     add_scalars(scores, block, r, found, model, sums_.scalars[row]);
     if (model.sums_may_round_alike(task_rows[row].keys))

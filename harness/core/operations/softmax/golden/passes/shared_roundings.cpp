@@ -68,7 +68,6 @@ SharedRoundings::SharedRoundings(const BlockShape& shape)
       weights_(kTileRows, shape.key_stride),
       by_query_(size_t(groups_of(shape)), Moved(shape)),
       by_keys_(shape),
-      by_weights_(size_t(kScales), Moved(shape)),
       by_values_(kTaskRows, shape.value_stride) {
   for (size_t c = 0; c < signs_.size(); ++c) signs_[c] = random_bits(kSigns, c) % 2 == 0 ? 1 : -1;
 }
@@ -78,7 +77,6 @@ void SharedRoundings::start(const Queries& queries, int64_t rows, const SigmaMod
   query_square_ = model.u_qk * model.u_qk / 3;
   for (Moved& moved : by_query_) moved.clear();
   by_keys_.clear();
-  for (Moved& moved : by_weights_) moved.clear();
   by_values_.clear();
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t c = 0; c < head_dim_; ++c)
@@ -98,8 +96,7 @@ void SharedRoundings::load(const Keys& keys, const Values& values, const KeyBloc
 
 void SharedRoundings::add(const TileScores& scores, const Matrix& probabilities,
                           const Queries& queries, const Keys& keys, const Values& values,
-                          const KeyBlock& block, const Tile& tile,
-                          std::span<const RowScores> task_rows) {
+                          const KeyBlock& block, const Tile& tile) {
   const int64_t rows = padded_rows(tile.count()), columns = round_up(block.count(), kColumns),
                 groups = int64_t(by_query_.size());
   const auto multiply = [&](const Matrix& of_queries, const Matrix& of_keys, int64_t begin,
@@ -118,36 +115,6 @@ void SharedRoundings::add(const TileScores& scores, const Matrix& probabilities,
     add_moved(scores, probabilities, values, block, tile, by_keys_);
   }
   if (values_err_) add_weighted(probabilities, value_errors_, block.count(), tile, by_values_);
-  for (size_t scale = 0; scale < by_weights_.size() && model_->rounds_probabilities(); ++scale)
-    add_rounded(probabilities, values, block, tile, task_rows, scale);
-}
-
-// What the probabilities lose or gain if the maximum that a kernel knows is that of the row, plus a
-// part of ln 2.
-void SharedRoundings::add_rounded(const Matrix& probabilities, const Values& values,
-                                  const KeyBlock& block, const Tile& tile,
-                                  std::span<const RowScores> task_rows, size_t scale) {
-  Moved& to = by_weights_[scale];
-  const Rounding of_probability(model_->probability), of_operand(model_->pv);
-  const bool cuts = model_->truncated > 0, twice = model_->pv != model_->probability;
-  const auto kept = [&](double x) {
-    const double y = cuts ? cut(x, model_->probability) : of_probability(x);
-    return twice ? of_operand(y) : y;
-  };
-  weights_.clear(padded_rows(tile.count()));
-  for (int64_t r = 0; r < tile.count(); ++r) {
-    const RowScores& row = task_rows[size_t(tile.first + r)];
-    const double unit = model_->kappa(row.top(), row.lse) * std::exp2(double(scale) / kScales);
-    const double* p = probabilities.row(r);
-    double *weight = weights_.row(r), sum = 0;
-    for (int64_t key = 0; key < block.count() && unit > 0; ++key) {
-      if (!(p[key] > 0)) continue;  // a hidden key may be NaN
-      weight[key] = kept(p[key] / unit) * unit - p[key];
-      sum += weight[key];
-    }
-    to.alone[size_t(tile.first + r)] += sum;
-  }
-  add_weighted(weights_, values.values, block.count(), tile, to.with_v);
 }
 
 void SharedRoundings::add_moved(const TileScores& scores, const Matrix& probabilities,
@@ -180,20 +147,15 @@ SharedRoundings::Variances SharedRoundings::find(int64_t row, const double* o) c
   };
   for (const Moved& moved : by_query_) add_squares(moved, query_square_);
   add_squares(by_keys_, 1);
-  for (size_t d = 0; d < width; ++d) {
-    double by_weights = 0;
-    for (const Moved& moved : by_weights_)
-      by_weights = std::max(by_weights, std::fabs(moved.with_v.row(row)[d] -
-                                                  model_->theta * o[d] * moved.alone[size_t(row)]));
-    found.values[d] = by_values_.row(row)[d] * by_values_.row(row)[d] + by_weights * by_weights;
-  }
+  for (size_t d = 0; d < width; ++d)
+    found.values[d] = by_values_.row(row)[d] * by_values_.row(row)[d];
   return found;
 }
 
 int64_t SharedRoundings::bytes(const BlockShape& shape) {
   const int64_t numbers = kTaskRows * shape.head_dim + shape.head_dim * shape.key_stride +
                           shape.keys * shape.value_stride + kTileRows * shape.key_stride +
-                          (groups_of(shape) + 2 + kScales) * kTaskRows * (shape.value_stride + 1);
+                          (groups_of(shape) + 2) * kTaskRows * (shape.value_stride + 1);
   return numbers * int64_t(sizeof(double));
 }
 

@@ -1,8 +1,7 @@
-// Roundings that many keys share, where values may follow from keys: those of a query, of nearly
-// equal keys, and of their probabilities and values.
+// Roundings that many keys share, where values may follow from keys: those of a query, and of
+// nearly equal keys and values.
 #pragma once
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "core/operations/softmax/golden/passes/key_sums.hpp"
@@ -20,9 +19,7 @@ namespace attest::core::passes {
 ///   rounds them to the same numbers, so k_j errs by a known dk_j, and its score by
 ///   softmax_scale q . dk_j.
 /// - Nearly equal values are rounded to the same side: the output errs by sum_j p_j dv_j.
-/// - Nearly equal probabilities are, too: the output errs by sum_j dp_j (v_j - theta o). A kernel
-///   rounds a probability relative to the maximum that it knows at that time. This class takes the
-///   largest error over kScales such maxima.
+/// Those of nearly equal probabilities are LeaningRoundings.
 ///
 /// Computing every C_c would take head_dim products with V. This class puts the channels into at
 /// most kGroups groups instead. In each group it adds the terms q_c C_c with random signs before it
@@ -30,7 +27,7 @@ namespace attest::core::passes {
 /// result is exact.
 class SharedRoundings {
  public:
-  static constexpr int64_t kGroups = 16, kScales = 4;
+  static constexpr int64_t kGroups = 16;
 
   explicit SharedRoundings(const BlockShape& shape);
 
@@ -40,17 +37,15 @@ class SharedRoundings {
   void load(const Keys& keys, const Values& values, const KeyBlock& block);
   /// Adds the keys of the block to the rows of a tile. `scores`: results of
   /// TileScores::find_with_errors, for the softcap's slopes. `probabilities`: of the block's keys,
-  /// [kTileRows, key_stride]; 0 where hidden. `task_rows`: results of the first pass for all rows
-  /// of the task.
+  /// [kTileRows, key_stride]; 0 where hidden.
   void add(const TileScores& scores, const Matrix& probabilities, const Queries& queries,
-           const Keys& keys, const Values& values, const KeyBlock& block, const Tile& tile,
-           std::span<const RowScores> task_rows);
+           const Keys& keys, const Values& values, const KeyBlock& block, const Tile& tile);
 
   /// The variances of a row's elements, [head_dim_v] each. `o`: its output, likewise.
   struct Variances {
     std::vector<double>
         scores;  // u_qk^2 / 3 sum_c (q_c C_c)^2, plus the square of what keys err by
-    std::vector<double> values;  // (sum p dv)^2, plus the square of what probabilities err by
+    std::vector<double> values;  // (sum p dv)^2
   };
   Variances find(int64_t row, const double* o) const;
 
@@ -67,8 +62,6 @@ class SharedRoundings {
     Matrix with_v;              // [kTaskRows, value_stride]: sum p t v
     std::vector<double> alone;  // [kTaskRows]: sum p t
   };
-  void add_rounded(const Matrix& probabilities, const Values& values, const KeyBlock& block,
-                   const Tile& tile, std::span<const RowScores> task_rows, size_t scale);
   void add_moved(const TileScores& scores, const Matrix& probabilities, const Values& values,
                  const KeyBlock& block, const Tile& tile, Moved& to);
 
@@ -83,7 +76,6 @@ class SharedRoundings {
   Matrix weights_;                              // [kTileRows, key_stride]: t, then p t
   std::vector<Moved> by_query_;                 // [groups]: t = sum of +-q_c k_jc over its channels
   Moved by_keys_;                               // t = q . dk
-  std::vector<Moved> by_weights_;               // [kScales]: p t = dp
   Matrix by_values_;                            // [kTaskRows, value_stride]: sum p dv
 };
 

@@ -28,6 +28,20 @@ kernels::WeightSums TileWeights::find(const TileScores& from, int64_t r,
                            .error_squares = error_squares.row(r)});
 }
 
+double TileWeights::bend_errors(int64_t r, const SigmaModel& model, int64_t keys) {
+  const double* p = probabilities.row(r);
+  double *square = error_squares.row(r), more = 0;
+  for (int64_t key = 0; key < keys; ++key) {
+    constexpr double kLinear = SigmaModel::kLinear * SigmaModel::kLinear;
+    if (!(square[key] > kLinear * p[key] * p[key])) continue;
+    const double error = std::sqrt(square[key]),
+                 bent = std::max(model.bent_error(p[key], error / p[key]), error);
+    more += bent * bent - square[key];
+    square[key] = bent * bent;
+  }
+  return more;
+}
+
 void TileWeights::find_lost(int64_t r, const SigmaModel::Flushing& flushing, int64_t keys) {
   const double* probability = probabilities.row(r);
   double *lost_p = lost.row(r), *lost_square = lost_squares.row(r), *unsure_p = unsure.row(r),

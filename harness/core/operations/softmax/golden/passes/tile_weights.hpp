@@ -20,6 +20,10 @@ class TileWeights {
   Matrix rounding_squares;     // a^2: the square of p's rounding
   Matrix error_squares;        // e^2: the variance of p from its score's error
 
+  /// Enlarges error_squares of row `r` where the error of a score is so large that exp is not
+  /// linear in it: SigmaModel::bent_error. Returns by how much their sum grows.
+  double bend_errors(int64_t r, const SigmaModel& model, int64_t keys);
+
   /// Writes row `r` of the other matrices, from its probabilities.
   void find_lost(int64_t r, const SigmaModel::Flushing& flushing, int64_t keys);
   /// Resets any_lost, any_unsure and any_apart.

@@ -41,6 +41,25 @@ struct WeightsTrial {
   }
 };
 
+// An error of 1 multiplies exp by 20 if it is three sigmas. That of the first key is 5, and its p
+// is 1 at the most. The last key errs by 0.2, in which exp is linear.
+TEST(TileWeights, AreNotLinearInLargeErrorsOfScores) {
+  const SigmaModel model({.qk = ATTEST_F8E5M2}, ATTEST_F32, 4);
+  WeightsTrial trial(0);
+  trial.find();
+  const double p = std::exp(-5);
+  WeightsTrial::write(trial.weights.probabilities, {0.1, 0, p, 0.2});
+  WeightsTrial::write(trial.weights.error_squares, {0.25, 0, p * p, 0.2 * 0.2 * 0.04});
+  const double bent = p * (std::exp(3) - 1) / 3,
+               more = trial.weights.bend_errors(kWeightRow, model, kWeightKeys);
+  const double* squares = trial.weights.error_squares.row(kWeightRow);
+  EXPECT_NEAR(squares[0], 0.25, 1e-15) << "more than 1/9 already";
+  EXPECT_EQ(squares[1], 0);
+  EXPECT_NEAR(squares[2], bent * bent, 1e-15);
+  EXPECT_NEAR(squares[3], 0.2 * 0.2 * 0.04, 1e-15);
+  EXPECT_NEAR(more, bent * bent - p * p, 1e-15);
+}
+
 TEST(TileWeights, FollowFromTheStepsOfAScore) {
   for (const bool staged : {false, true}) {
     WeightsTrial trial(staged ? 1 : 0);

@@ -1,0 +1,63 @@
+// By how much the rounded probabilities of a row lean to one side.
+#pragma once
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/operations/softmax/golden/passes/key_sums.hpp"
+
+namespace attest::core::passes {
+
+/// The errors that a row has because its probabilities are rounded, if SigmaModel::leans. Elsewhere
+/// sigma assumes that different p are rounded independently. That fails if many p are nearly equal:
+/// they round to the same side. A small softcap makes such clusters, so do the tokens of a flat
+/// picture, and in 8 bits all numbers are far apart. To which side p round depends on the maximum
+/// by which a kernel divides, and an online softmax has met others before the last. So this class
+/// rounds all p beside several maxima, over one step between numbers of the dtype.
+class LeaningRoundings {
+ public:
+  static constexpr int kMaxima = 4;
+
+  explicit LeaningRoundings(const BlockShape& shape);
+
+  /// Starts a task, for an arithmetic.
+  void start(const SigmaModel& model);
+  /// Adds the keys of a block to the rows of a tile. `probabilities`: [kTileRows, key_stride]; 0
+  /// where hidden. `task_rows`: results of the first pass for all rows of the task.
+  void add(const Matrix& probabilities, const Values& values, const KeyBlock& block,
+           const Tile& tile, std::span<const RowScores> task_rows);
+
+  /// The largest errors of a row beside any maximum.
+  struct Errors {
+    std::vector<double> o;  // [head_dim_v]: |sum of dp (v - theta o)|
+    double normaliser =
+        0;  // |sum of dp|, as a share of it; dp without the rounding of PV's operand
+  };
+  /// `o`: the row's output, [head_dim_v].
+  Errors find(int64_t row, const double* o) const;
+
+  /// The memory of one object, in bytes.
+  static int64_t bytes(const BlockShape& shape);
+
+ private:
+  struct Row {
+    double operands = 0;    // sum of dp
+    double normaliser = 0;  // the same, as Errors has it
+  };
+  // Beside one maximum
+  struct Sums {
+    explicit Sums(const BlockShape& shape)
+        : with_v(kTaskRows, shape.value_stride), rows(kTaskRows) {}
+
+    Matrix with_v;          // [kTaskRows, value_stride]: sum of dp v
+    std::vector<Row> rows;  // [kTaskRows]
+  };
+  void round_row(double unit, const double* p, int64_t keys, double* errors, Row& to) const;
+
+  int64_t head_dim_v_;
+  std::optional<SigmaModel> model_;  // of start()
+  Matrix errors_;                    // [kTileRows, key_stride]: dp
+  std::vector<Sums> beside_;         // [kMaxima]
+};
+
+}  // namespace attest::core::passes
