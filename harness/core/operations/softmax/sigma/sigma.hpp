@@ -251,8 +251,12 @@ struct SigmaModel {
   /// probabilities of equal scores are equal addends of the normaliser.
   void take_few_scores();
   /// Call this for inputs whose scores spread over hundreds and more. A coarse score may err so
-  /// much there that the wrong key has the largest.
-  void take_spread_scores() { scores_spread = true; }
+  /// much there that the wrong key has the largest. One product may have the size of the whole dot
+  /// product, and may be the first.
+  void take_spread_scores() {
+    grown *= std::sqrt(kUneven);
+    scores_spread = true;
+  }
   /// Call this for inputs whose scores are sums of products of two numbers, of which one is near
   /// the smallest normal number of the operands' dtype and the other has the magnitude `beside`.
   /// Half a step between subnormal numbers, or a whole number where they become 0, errs by much

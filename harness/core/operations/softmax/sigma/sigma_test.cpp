@@ -473,6 +473,30 @@ TEST(Sigma, PlantedBugsExceedTheGates) {
 
 // Slack must not be for sale: what a term adds is what its declaration costs, and the accumulator's
 // dtype is no back door.
+// A sequential sum whose first product is -12,000 and whose others are near 1. Each of its
+// roundings has the ulp of the whole sum, so their variance is three times that of a sum that grows
+// evenly.
+TEST(Sigma, DotProductsOfSpreadScoresMayHaveTheirSizeFromTheFirstProductOn) {
+  constexpr int64_t kProducts = 1000, kTrials = 2000;
+  SigmaModel model({}, ATTEST_F32, kProducts);
+  model.take_spread_scores();
+  double squares = 0, size = 0;
+  for (int64_t trial = 0; trial < kTrials; ++trial) {
+    float sum = -12000;
+    double exact = sum;
+    for (int64_t n = 1; n < kProducts; ++n) {
+      const float product = random_normal(3, uint64_t(trial * kProducts + n));
+      sum += product;
+      exact += double(product);
+    }
+    squares += (double(sum) - exact) * (double(sum) - exact) / double(kTrials);
+    size += exact * exact / double(kTrials);
+  }
+  EXPECT_GT(model.growth() * size, squares);
+  EXPECT_LT(model.growth() * size, 4 * squares);
+  EXPECT_LT(model.growth() / SigmaModel::kUneven * size, squares) << "of sums that grow evenly";
+}
+
 TEST(Sigma, TermsGrowWithWhatIsDeclared) {
   const SigmaModel f32({}, ATTEST_F32, 64),
       f16({.qk = ATTEST_F16, .pv = ATTEST_F16, .probability = ATTEST_F16}, ATTEST_F16, 64);
