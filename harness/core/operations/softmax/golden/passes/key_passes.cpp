@@ -4,12 +4,12 @@
 #include <cmath>
 #include <optional>
 
-#include "core/operations/softmax/golden/passes/leaning_roundings.hpp"
 #include "core/operations/softmax/golden/passes/prefix_sums.hpp"
 #include "core/operations/softmax/golden/passes/second_pass.hpp"
-#include "core/operations/softmax/golden/passes/shared_roundings.hpp"
 #include "core/operations/softmax/golden/passes/top_k.hpp"
 #include "core/operations/softmax/golden/product_phases.hpp"
+#include "core/operations/softmax/golden/roundings/leaning_roundings.hpp"
+#include "core/operations/softmax/golden/roundings/shared_roundings.hpp"
 #include "core/operations/softmax/problem/geometry.hpp"
 
 namespace attest::core {

@@ -1,5 +1,5 @@
 // To which side probabilities round, against roundings that are summed one by one.
-#include "core/operations/softmax/golden/passes/leaning_roundings.hpp"
+#include "core/operations/softmax/golden/roundings/leaning_roundings.hpp"
 
 #include <gtest/gtest.h>
 

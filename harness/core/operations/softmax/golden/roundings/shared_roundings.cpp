@@ -1,4 +1,4 @@
-#include "core/operations/softmax/golden/passes/shared_roundings.hpp"
+#include "core/operations/softmax/golden/roundings/shared_roundings.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "core/operations/softmax/golden/passes/leaning_roundings.hpp"
+#include "core/operations/softmax/golden/roundings/leaning_roundings.hpp"
 
 #include <algorithm>
 #include <bit>

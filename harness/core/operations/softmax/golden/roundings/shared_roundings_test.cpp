@@ -1,5 +1,5 @@
 // What roundings that many keys share move an output by, against sums that are written out here.
-#include "core/operations/softmax/golden/passes/shared_roundings.hpp"
+#include "core/operations/softmax/golden/roundings/shared_roundings.hpp"
 
 #include <gtest/gtest.h>
 
