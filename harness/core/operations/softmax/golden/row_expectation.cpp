@@ -314,9 +314,11 @@ void finish_row(const RowScores& row, const RowSums& sums, const SigmaModel& mod
   for (int64_t d = 0; d < dim_v; ++d)
     sigma[d] = model.element_sigma(element_sums(row, sums, terms, model, d), row.keys);
   lse_sigma = model.lse_sigma(lse_sums(row, sums, terms, model), row.keys);
-  if (terms.any_average)
+  if (terms.any_average) {
+    const double most = model.any_average_of(sums.largest_v);
     for (int64_t d = 0; d < dim_v; ++d)
-      sigma[d] = std::hypot(sigma[d], model.any_average_of(sums.largest_v));
+      sigma[d] = std::hypot(model.coarse_scores ? std::min(sigma[d], most) : sigma[d], most);
+  }
   if (terms.bent) lse_sigma = std::hypot(lse_sigma, 2 * model.softcap / SigmaModel::kGate);
   if (terms.score_error > 0) lse_sigma = std::hypot(lse_sigma, 2 * terms.score_error);
   for (int64_t d = 0; sums.swapped && model.swapped > 0 && d < dim_v; ++d)

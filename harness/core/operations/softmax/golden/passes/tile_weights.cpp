@@ -29,15 +29,15 @@ kernels::WeightSums TileWeights::find(const TileScores& from, int64_t r,
 }
 
 double TileWeights::bend_errors(int64_t r, const SigmaModel& model, int64_t keys) {
-  const double* p = probabilities.row(r);
+  const double *p = probabilities.row(r), *rounding = rounding_squares.row(r);
   double *square = error_squares.row(r), more = 0;
   for (int64_t key = 0; key < keys; ++key) {
-    constexpr double kLinear = SigmaModel::kLinear * SigmaModel::kLinear;
-    if (!(square[key] > kLinear * p[key] * p[key])) continue;
-    const double error = std::sqrt(square[key]),
-                 bent = std::max(model.bent_error(p[key], error / p[key]), error);
-    more += bent * bent - square[key];
-    square[key] = bent * bent;
+    const double of_score = square[key] - model.theta / 3 * rounding[key];
+    if (p[key] == 0 || !(of_score > std::pow(SigmaModel::kLinear * p[key], 2))) continue;
+    const double bent = model.bent_error(p[key], std::sqrt(of_score) / p[key]),
+                 add = std::max(bent * bent - of_score, 0.0);
+    more += add;
+    square[key] += add;
   }
   return more;
 }

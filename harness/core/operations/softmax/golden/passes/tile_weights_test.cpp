@@ -49,15 +49,32 @@ TEST(TileWeights, AreNotLinearInLargeErrorsOfScores) {
   trial.find();
   const double p = std::exp(-5);
   WeightsTrial::write(trial.weights.probabilities, {0.1, 0, p, 0.2});
-  WeightsTrial::write(trial.weights.error_squares, {0.25, 0, p * p, 0.2 * 0.2 * 0.04});
+  WeightsTrial::write(trial.weights.error_squares, {0.25, 1, p * p, 0.2 * 0.2 * 0.04});
   const double bent = p * (std::exp(3) - 1) / 3,
                more = trial.weights.bend_errors(kWeightRow, model, kWeightKeys);
   const double* squares = trial.weights.error_squares.row(kWeightRow);
   EXPECT_NEAR(squares[0], 0.25, 1e-15) << "more than 1/9 already";
-  EXPECT_EQ(squares[1], 0);
+  EXPECT_EQ(squares[1], 1) << "a key without any weight";
   EXPECT_NEAR(squares[2], bent * bent, 1e-15);
   EXPECT_NEAR(squares[3], 0.2 * 0.2 * 0.04, 1e-15);
   EXPECT_NEAR(more, bent * bent - p * p, 1e-15);
+}
+
+// What a key errs by because its own probability is rounded is no error of its score.
+TEST(TileWeights, BendErrorsOfScoresAlone) {
+  const SigmaModel model(
+      {.qk = ATTEST_F8E5M2, .probability = ATTEST_F16, .ways = ATTEST_SUMS_ROUNDED_P}, ATTEST_F32,
+      4);
+  ASSERT_EQ(model.theta, 1);
+  WeightsTrial trial(0);
+  trial.find();
+  const double p = 1e-12, rounding = 0x1p-50;
+  WeightsTrial::write(trial.weights.probabilities, {p, p, p, p});
+  WeightsTrial::write(trial.weights.rounding_squares, {rounding, rounding, 0, 0});
+  WeightsTrial::write(trial.weights.error_squares,
+                      {rounding / 3, rounding / 3 + p * p, 1e-3 * p * p, 0});
+  const double more = trial.weights.bend_errors(kWeightRow, model, kWeightKeys);
+  EXPECT_NEAR(more, p * p * (std::pow((std::exp(3) - 1) / 3, 2) - 1), 1e-3 * p * p);
 }
 
 TEST(TileWeights, FollowFromTheStepsOfAScore) {
