@@ -425,6 +425,8 @@ void DeviceRows::finish(const RowScores* scores, const SigmaModel& model,
     throw GoldenRefused("roundings that nearly equal tokens share are found by the host");
   if (are_coarse(model.u_acc))
     throw GoldenRefused("how addends of coarse sums round alike is found by the host");
+  if (model.coarse_scores)
+    throw GoldenRefused("errors of scores in which exp is not linear are found by the host");
   if (model.leans())
     throw GoldenRefused("to which side nearly equal probabilities round is found by the host");
   const Impl& own = *impl_;

@@ -321,6 +321,7 @@ void finish_row(const RowScores& row, const RowSums& sums, const SigmaModel& mod
   }
   if (terms.bent) lse_sigma = std::hypot(lse_sigma, 2 * model.softcap / SigmaModel::kGate);
   if (terms.score_error > 0) lse_sigma = std::hypot(lse_sigma, 2 * terms.score_error);
+  lse_sigma = std::hypot(lse_sigma, sums.rise);
   for (int64_t d = 0; sums.swapped && model.swapped > 0 && d < dim_v; ++d)
     sigma[d] = std::isinf(sums.swapped[d])
                    ? kUnsure

@@ -105,6 +105,7 @@ struct RowSums {
   double at_cap = 0;    // LseSums::at_cap
   double mean_dot = 0;  // LseSums::mean_dot
   double sizes = 0;     // LseSums::sizes
+  double rise = 0;      // the largest SigmaModel::bent_rise of a key, if SigmaModel::coarse_scores
   // The number of times that the running maximum rises. SigmaModel::needs_prefix asks for it.
   double rises = 0;
   double largest_v = 0;   // at least every finite |v| that the row may see

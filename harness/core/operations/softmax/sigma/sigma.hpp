@@ -396,13 +396,17 @@ struct SigmaModel {
     return (off * off / 3 + rough * rough) * (o * o + sum * sum);
   }
 
-  /// The sigma of a probability whose score errs by `error`, more than kLinear: so that three of
-  /// these errors are three of that sigma, in which exp is not linear. A key of little weight and a
-  /// large value shows such an error alone. No p is larger than 1.
-  double bent_error(double p, double error) const {
-    constexpr double kErrors = 3, kMost = 2 / kGate;
-    return average * std::min(p * std::expm1(kErrors * error) / kErrors, kMost);
+  /// The sigma of a probability exp(x) whose score errs by `error`, more than kLinear: four of
+  /// these errors are four of that sigma. A key of little weight and a large value shows such an
+  /// error alone. No probability is larger than 1.
+  double bent_error(double x, double error) const {
+    return average * (std::exp(std::min(x + kErrors * error, 0.0)) - std::exp(x)) / kErrors;
   }
+  /// The sigma of the lse from such a key, which may take all of the weight.
+  double bent_rise(double x, double error) const {
+    return average * std::max(x + kErrors * error, 0.0) / kErrors;
+  }
+  static constexpr double kErrors = 4;
 
   /// Whether the golden needs ElementSums::prefix. An online softmax multiplies its sums by exp(old
   /// maximum - new maximum), and all earlier keys share the error of that exp. In o the error is

@@ -146,6 +146,7 @@ RowSums KeySums::row(int64_t row) const {
           .at_cap = of_row.at_cap,
           .mean_dot = of_row.mean_dot,
           .sizes = of_row.sizes,
+          .rise = of_row.rise,
           .too_large = of_row.too_large};
 }
 

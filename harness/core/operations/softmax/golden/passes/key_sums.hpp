@@ -45,7 +45,7 @@ class KeySums {
   struct Scalars {
     kernels::WeightSums weights;
     double repeated = 0, equal_neighbours = 0, common = 0, mean_dot = 0, sizes = 0, at_cap = 0,
-           too_large = 0;
+           too_large = 0, rise = 0;
     AlikePhases phases;
   };
   std::vector<Scalars> scalars;  // [kTaskRows]

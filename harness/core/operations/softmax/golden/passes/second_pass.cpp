@@ -38,7 +38,12 @@ void SecondPass::add(const TileScores& scores, const Values& values, const KeyBl
     const auto row = size_t(tile.first + r);
     kernels::WeightSums found =
         weights_.find(scores, r, weight_model(model, task_rows[row]), block.count());
-    if (model.coarse_scores) found.e2 += weights_.bend_errors(r, model, block.count());
+    if (model.coarse_scores) {
+      const TileWeights::Bent bent =
+          weights_.bend_errors(scores, r, task_rows[row].lse, model, block.count());
+      found.e2 += bent.more;
+      sums_.scalars[row].rise = std::max(sums_.scalars[row].rise, bent.rise);
+    }
     may_lose |= found.small > kNegligible * model.u_acc;
     add_scalars(scores, block, r, found, model, sums_.scalars[row]);
     if (model.sums_may_round_alike(task_rows[row].keys))

@@ -28,18 +28,26 @@ kernels::WeightSums TileWeights::find(const TileScores& from, int64_t r,
                            .error_squares = error_squares.row(r)});
 }
 
-double TileWeights::bend_errors(int64_t r, const SigmaModel& model, int64_t keys) {
-  const double *p = probabilities.row(r), *rounding = rounding_squares.row(r);
-  double *square = error_squares.row(r), more = 0;
+TileWeights::Bent TileWeights::bend_errors(const TileScores& scores, int64_t r, double lse,
+                                           const SigmaModel& model, int64_t keys) {
+  const double *p = probabilities.row(r), *score = scores.scores.row(r),
+               *magnitude = scores.magnitudes.row(r),
+               *staged = scores.staged() ? scores.staged_squares.row(r) : nullptr;
+  double* square = error_squares.row(r);
+  Bent bent;
   for (int64_t key = 0; key < keys; ++key) {
-    const double of_score = square[key] - model.theta / 3 * rounding[key];
-    if (p[key] == 0 || !(of_score > std::pow(SigmaModel::kLinear * p[key], 2))) continue;
-    const double bent = model.bent_error(p[key], std::sqrt(of_score) / p[key]),
-                 add = std::max(bent * bent - of_score, 0.0);
-    more += add;
-    square[key] += add;
+    if (score[key] == kHidden) continue;
+    const double error = std::sqrt(
+        model.score_variance(staged ? staged[key] : score[key] * score[key], magnitude[key]));
+    if (!(error > SigmaModel::kLinear)) continue;
+    const double weight = score[key] - lse, linear = p[key] * error,
+                 of_p = std::max(model.bent_error(weight, error), linear),
+                 more = of_p * of_p - linear * linear;
+    bent.more += more;
+    square[key] += more;
+    bent.rise = std::max(bent.rise, model.bent_rise(weight, error));
   }
-  return more;
+  return bent;
 }
 
 void TileWeights::find_lost(int64_t r, const SigmaModel::Flushing& flushing, int64_t keys) {

@@ -21,8 +21,13 @@ class TileWeights {
   Matrix error_squares;        // e^2: the variance of p from its score's error
 
   /// Enlarges error_squares of row `r` where the error of a score is so large that exp is not
-  /// linear in it: SigmaModel::bent_error. Returns by how much their sum grows.
-  double bend_errors(int64_t r, const SigmaModel& model, int64_t keys);
+  /// linear in it (SigmaModel::bent_error).
+  struct Bent {
+    double more = 0;  // by how much the sum of error_squares grows
+    double rise = 0;  // RowSums::rise
+  };
+  Bent bend_errors(const TileScores& scores, int64_t r, double lse, const SigmaModel& model,
+                   int64_t keys);
 
   /// Writes row `r` of the other matrices, from its probabilities.
   void find_lost(int64_t r, const SigmaModel::Flushing& flushing, int64_t keys);

@@ -41,40 +41,45 @@ struct WeightsTrial {
   }
 };
 
-// An error of 1 multiplies exp by 20 if it is three sigmas. That of the first key is 5, and its p
-// is 1 at the most. The last key errs by 0.2, in which exp is linear.
+// In f8e5m2 scores err by 0.1 of the magnitude of their products, B. Keys: one of nearly all the
+// weight, a hidden one, one whose exp four errors of 1 multiply by 55, and one that errs by 0.1.
 TEST(TileWeights, AreNotLinearInLargeErrorsOfScores) {
-  const SigmaModel model({.qk = ATTEST_F8E5M2}, ATTEST_F32, 4);
+  const SigmaModel model({.qk = ATTEST_F8E5M2, .probability = ATTEST_F16}, ATTEST_F32, 4);
+  const RowScores row{.least = -3, .largest = 1, .lse = 1.01, .keys = 3};
+  const double b = 1 / std::sqrt(model.qk_variance(1));
   WeightsTrial trial(0);
-  trial.find();
-  const double p = std::exp(-5);
-  WeightsTrial::write(trial.weights.probabilities, {0.1, 0, p, 0.2});
-  WeightsTrial::write(trial.weights.error_squares, {0.25, 1, p * p, 0.2 * 0.2 * 0.04});
-  const double bent = p * (std::exp(3) - 1) / 3,
-               more = trial.weights.bend_errors(kWeightRow, model, kWeightKeys);
+  WeightsTrial::write(trial.scores.magnitudes, {100 * b * b, b * b, b * b, 0.01 * b * b});
+  trial.weights.find(trial.scores, kWeightRow, weight_model(model, row), kWeightKeys);
+  const std::vector<double> linear(trial.weights.error_squares.row(kWeightRow),
+                                   trial.weights.error_squares.row(kWeightRow) + kWeightKeys);
+  const double p = std::exp(-3 - 1.01);
+  ASSERT_NEAR(linear[2], p * p, 1e-3 * p * p);
+  const TileWeights::Bent found =
+      trial.weights.bend_errors(trial.scores, kWeightRow, row.lse, model, kWeightKeys);
   const double* squares = trial.weights.error_squares.row(kWeightRow);
-  EXPECT_NEAR(squares[0], 0.25, 1e-15) << "more than 1/9 already";
-  EXPECT_EQ(squares[1], 1) << "a key without any weight";
-  EXPECT_NEAR(squares[2], bent * bent, 1e-15);
-  EXPECT_NEAR(squares[3], 0.2 * 0.2 * 0.04, 1e-15);
-  EXPECT_NEAR(more, bent * bent - p * p, 1e-15);
+  EXPECT_EQ(squares[0], linear[0]) << "more than a quarter already";
+  EXPECT_EQ(squares[1], 0);
+  EXPECT_NEAR(std::sqrt(squares[2]), p * (std::exp(4) - 1) / 4, 1e-3);
+  EXPECT_EQ(squares[3], linear[3]);
+  EXPECT_NEAR(found.more, squares[2] - linear[2], 1e-12);
+  EXPECT_NEAR(found.rise, (1 - 1.01 + 40) / 4, 1e-3) << "of the first key";
 }
 
-// What a key errs by because its own probability is rounded is no error of its score.
-TEST(TileWeights, BendErrorsOfScoresAlone) {
-  const SigmaModel model(
-      {.qk = ATTEST_F8E5M2, .probability = ATTEST_F16, .ways = ATTEST_SUMS_ROUNDED_P}, ATTEST_F32,
-      4);
-  ASSERT_EQ(model.theta, 1);
+// A key without any weight may take all of it.
+TEST(TileWeights, ErrAtMostByAllOfTheWeight) {
+  const SigmaModel model({.qk = ATTEST_F8E5M2}, ATTEST_F32, 4);
+  const double b2 = 1 / model.qk_variance(1);
+  const RowScores row{.least = 0, .largest = 1000, .lse = 1000, .keys = 4};
   WeightsTrial trial(0);
-  trial.find();
-  const double p = 1e-12, rounding = 0x1p-50;
-  WeightsTrial::write(trial.weights.probabilities, {p, p, p, p});
-  WeightsTrial::write(trial.weights.rounding_squares, {rounding, rounding, 0, 0});
-  WeightsTrial::write(trial.weights.error_squares,
-                      {rounding / 3, rounding / 3 + p * p, 1e-3 * p * p, 0});
-  const double more = trial.weights.bend_errors(kWeightRow, model, kWeightKeys);
-  EXPECT_NEAR(more, p * p * (std::pow((std::exp(3) - 1) / 3, 2) - 1), 1e-3 * p * p);
+  WeightsTrial::write(trial.scores.scores, {1000, 0, 0, 0});
+  WeightsTrial::write(trial.scores.magnitudes, {0, 240 * 240 * b2, 260 * 260 * b2, 0});
+  trial.weights.find(trial.scores, kWeightRow, weight_model(model, row), kWeightKeys);
+  const TileWeights::Bent found =
+      trial.weights.bend_errors(trial.scores, kWeightRow, row.lse, model, kWeightKeys);
+  const double* squares = trial.weights.error_squares.row(kWeightRow);
+  EXPECT_LT(squares[1], 1e-30);
+  EXPECT_NEAR(squares[2], 1.0 / 16, 1e-12);
+  EXPECT_NEAR(found.rise, (1040.0 - 1000) / 4, 0.1);
 }
 
 TEST(TileWeights, FollowFromTheStepsOfAScore) {
