@@ -316,7 +316,7 @@ void RowExpectation::compute(const GroupSums& sums, size_t h, double* o, double*
                               .largest_v = scores_.largest_value(),
                               .lse = keys > 0 ? *lse : 0},
                              keys);
-    o_sigma[i] = std::hypot(linear, unsure_sigma(sums, h, i));
+    o_sigma[i] = std::hypot(linear, unsure_sigma(sums, i));
   }
 }
 
@@ -452,24 +452,34 @@ void RowExpectation::find_unsure(size_t h) {
   unsure_codes_.clear();
   unsure_error_ = 0;
   saturated_ = false;
+  // If the score of the heaviest code errs, the others gain or lose weight beside it.
+  size_t heaviest = 0;
+  double largest = 0;
+  for (size_t g = 0; g < codes_; ++g)
+    if (count_[g] > 0 && p_[g] > largest) {
+      heaviest = g;
+      largest = p_[g];
+    }
+  const double common = scores_.error[h * codes_ + heaviest];
   for (size_t g = 0; g < codes_; ++g) {
-    const double error = scores_.error[h * codes_ + g];
+    const double own = scores_.error[h * codes_ + g],
+                 error = g == heaviest ? own : std::hypot(own, common);
     saturated_ |= scores_.too_large[g] && count_[g] > 0 && p_[g] > SigmaModel::kWeightless;
     if (error == 0 || count_[g] * p_[g] * most_of(error) < kNothing) continue;
-    unsure_codes_.push_back(g);
+    unsure_codes_.push_back({g, error});
     unsure_error_ = std::max(unsure_error_, error);
   }
 }
 
 // Sigma is linear in the error of scores. Where that is large, an output may be as far off as its
 // weights may grow; at most it is another average of the values.
-double RowExpectation::unsure_sigma(const GroupSums& sums, size_t h, size_t element) const {
+double RowExpectation::unsure_sigma(const GroupSums& sums, size_t element) const {
   const double any_average = scores_.any_average(model_);
   if (saturated_) return any_average;
   double most = 0;
-  for (const size_t g : unsure_codes_) {
+  for (const auto& [g, error] : unsure_codes_) {
     const double of_code = sums.sum()[g * o_.size() + element] - count_[g] * o_[element];
-    most += p_[g] * std::fabs(of_code) * most_of(scores_.error[h * codes_ + g]) / SigmaModel::kGate;
+    most += p_[g] * std::fabs(of_code) * most_of(error) / SigmaModel::kGate;
   }
   return std::min(most, any_average);
 }

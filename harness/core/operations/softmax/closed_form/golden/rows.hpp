@@ -124,7 +124,7 @@ class RowExpectation {
   double count_later(const double* count);
   double prefix(const GroupSums& sums, size_t element) const;
   void find_unsure(size_t h);
-  double unsure_sigma(const GroupSums& sums, size_t h, size_t element) const;
+  double unsure_sigma(const GroupSums& sums, size_t element) const;
   void find_bent(const double* s, double top);
   double bent_variance(const GroupSums& sums, size_t element) const;
 
@@ -146,11 +146,15 @@ class RowExpectation {
   std::vector<double> count_;  // visible keys of each code; last, the sink
   std::vector<double> later_;  // for each code: how often the maximum may rise after its keys
   std::vector<double> marks_;  // weights of the visible marks, ascending
-  std::vector<size_t> unsure_codes_;  // codes with keys and a HeadScores::error
-  double unsure_error_ = 0;           // the largest of these errors
-  bool saturated_ = false;            // values of a key with weight overflow the operand of PV
-  std::vector<size_t> bent_;          // codes whose scores a softcap makes nearly equal
-  double bent_error_ = 0;             // bound of the error of these scores
+  struct UnsureCode {
+    size_t code;
+    double error;  // of its score beside that of the heaviest code
+  };
+  std::vector<UnsureCode> unsure_codes_;  // codes with keys whose weights may grow by their errors
+  double unsure_error_ = 0;               // the largest of these errors
+  bool saturated_ = false;                // values of a key with weight overflow the operand of PV
+  std::vector<size_t> bent_;              // codes whose scores a softcap makes nearly equal
+  double bent_error_ = 0;                 // bound of the error of these scores
   std::vector<double> p_, a2_, e2_, lone2_, shared2_, o_, rounding_, score_, p2v2_, flushed_,
       unsure_, zone_;
 };
