@@ -33,18 +33,18 @@ double largest_finite_of(const double* x, int64_t count, double so_far) {
 struct SharedTerms {
   kernels::WeightSums weights;  // with the sink
   double kappa;
-  double flat_roundoff;  // of probabilities that all round alike, as a share of o
-  double alike_scores;   // the square of that of probabilities whose scores are equal
-  double normaliser;     // LseSums::rounding
-  double leaning;        // LseSums::leaning
-  double top;            // ElementSums::top
-  double rest;           // ElementSums::rest
-  double coherent;       // LseSums::coherent
-  double mean_o2;        // over finite channels
-  double moved;          // variance of all weights beside the sink, where all scores err alike
-  double score_error;    // of scores that err by too much for a sigma that is linear in it, else 0
-  bool bent;             // a softcap bends errors of scores that are too large for it
-  bool any_average;      // nothing is known of the row but that it is an average
+  double flat_roundoff;     // of probabilities that all round alike, as a share of o
+  double of_equal_scores;   // the square of that of probabilities whose scores are equal
+  double normaliser;        // LseSums::rounding
+  double leaning_variance;  // LseSums::leaning_variance
+  double top;               // ElementSums::top
+  double rest;              // ElementSums::rest
+  double coherent;          // LseSums::coherent
+  double mean_o2;           // over finite channels
+  double moved;             // variance of all weights beside the sink, where all scores err alike
+  double score_error;  // of scores that err by too much for a sigma that is linear in it, else 0
+  bool bent;           // a softcap bends errors of scores that are too large for it
+  bool any_average;    // nothing is known of the row but that it is an average
 };
 
 // What the keys weigh beside the sink.
@@ -101,12 +101,15 @@ double roundings_together(const RowScores& row, const SigmaModel& model) {
   return model.few_codes && apart <= kFewRoundoffs * model.u_p ? model.u_p / apart : 0;
 }
 
-// How many keys have the same score in the mean, beside the first, because scores are rounded: a
-// bias may bring all of them far from 0, where their dtype has few numbers.
-double alike_scores(const RowScores& row, const SigmaModel& model) {
-  const double farthest = row.farthest(), apart = row.largest - row.least;
-  if (model.u_s == 0 || !(farthest > 0) || !std::isfinite(farthest)) return 0;
-  const double scores = 1 + apart / ulp_of(model.u_s, farthest);
+// How many more keys than one have the same score in the mean, because scores are rounded: a bias
+// may bring all of them far from 0, where their dtype has few numbers.
+double alike_beside_one(const RowScores& row, const SigmaModel& model) {
+  const double apart = row.largest - row.least,
+               nearest = row.largest * row.least <= 0
+                             ? 0
+                             : std::min(std::fabs(row.largest), std::fabs(row.least));
+  if (model.u_s == 0 || nearest == 0 || !std::isfinite(nearest)) return 0;
+  const double scores = 1 + apart / ulp_of(model.u_s, nearest);
   return model.alike * model.alike * std::max(double(row.keys) / scores - 1, 0.0);
 }
 
@@ -132,14 +135,15 @@ SharedTerms shared_terms(const RowScores& row, const RowSums& sums, const SigmaM
   // Where the normaliser sums the rounded probabilities, only the sink's part of it errs otherwise.
   const double apart = 1 - model.theta * share_of_keys(row);
   terms.flat_roundoff = together * apart * all_alike;
-  // Equal scores have equal p, which round alike.
-  const double more = flat ? 0 : alike_scores(row, model) * terms.weights.a2;
-  terms.alike_scores = more * apart * apart;
-  terms.normaliser = flat ? all_alike * all_alike : terms.weights.a2 + more;
-  terms.leaning = model.sums_rounded
-                      ? model.leaning_variance(sums.leaning_normaliser,
-                                               terms.normaliser + model.cut_sum * model.cut_sum)
-                      : 0;
+  // Equal scores have equal p, which round alike. At most all of them do.
+  const double a2 = terms.weights.a2, more = std::min(flat ? 0 : alike_beside_one(row, model) * a2,
+                                                      std::max(all_alike * all_alike - a2, 0.0));
+  terms.of_equal_scores = more * apart * apart;
+  terms.normaliser = flat ? all_alike * all_alike : a2 + more;
+  terms.leaning_variance =
+      model.sums_rounded ? model.leaning_variance(sums.leaning_normaliser,
+                                                  terms.normaliser + model.cut_sum * model.cut_sum)
+                         : 0;
   const AlikeAddends alike =
       model.sums_may_round_alike(row.keys) ? sums.phases.addends(row, model) : AlikeAddends{};
   // Scores are dealt out by chance, so two neighbours are equal as often as any two keys.
@@ -170,6 +174,16 @@ double lost_by_runs(const RowSums& sums, int64_t d) {
   return std::sqrt(std::max(run * run - kByChance * kByChance * sums.unsure2[d], 0.0));
 }
 
+// ElementSums::score. Bent errors of scores bring o no further than to another average.
+double score_variance(const RowSums& sums, const SharedTerms& terms, const SigmaModel& model,
+                      int64_t d) {
+  const double o = sums.pv[d], most = model.any_average_of(sums.largest_v),
+               score =
+                   sums.e2v2[d] - 2 * o * sums.e2v[d] + o * o * (terms.weights.e2 + terms.moved);
+  return model.coarse_scores && terms.any_average && most > 0 ? std::min(score, most * most)
+                                                              : score;
+}
+
 ElementSums element_sums(const RowScores& row, const RowSums& sums, const SharedTerms& terms,
                          const SigmaModel& model, int64_t d) {
   const double o = sums.pv[d];
@@ -181,9 +195,9 @@ ElementSums element_sums(const RowScores& row, const RowSums& sums, const Shared
   // Of keys that may be lost, none is or all are.
   const double least_lost = sums.flushed[d], most_lost = least_lost + sums.unsure[d];
   return {.o = o,
-          .rounding =
-              rounding + (terms.flat_roundoff * terms.flat_roundoff + terms.alike_scores) * o * o,
-          .score = sums.e2v2[d] - 2 * o * sums.e2v[d] + o * o * (terms.weights.e2 + terms.moved),
+          .rounding = rounding +
+                      (terms.flat_roundoff * terms.flat_roundoff + terms.of_equal_scores) * o * o,
+          .score = score_variance(sums, terms, model, d),
           .shared_scores = sums.shared_scores ? sums.shared_scores[d] : 0,
           .shared_values = sums.shared_values ? sums.shared_values[d] : 0,
           .p2v2 = sums.p2v2[d],
@@ -192,7 +206,7 @@ ElementSums element_sums(const RowScores& row, const RowSums& sums, const Shared
                                model.flushed_run * lost_by_runs(sums, d)}),
           .unsure = sums.unsure2[d],
           .prefix = sums.prefix ? std::sqrt(std::max(sums.rises, 1.0)) * sums.prefix[d] : 0,
-          .resummed = terms.normaliser + terms.leaning,
+          .resummed = terms.normaliser + terms.leaning_variance,
           .mean_o2 = terms.mean_o2,
           .coherent = terms.coherent,
           .alike_products = sums.alike_products ? sums.alike_products[d] : 0,
@@ -215,7 +229,7 @@ LseSums lse_sums(const RowScores& row, const RowSums& sums, const SharedTerms& t
   const bool one_score = row.largest - row.least <= 2 * model.u_s * farthest;
   return {.lse = row.lse,
           .rounding = terms.normaliser,
-          .leaning = terms.leaning,
+          .leaning_variance = terms.leaning_variance,
           .score = (model.u_s * model.u_s + model.growth()) *
                        (one_score ? std::max(farthest * farthest, weights.p2t) : weights.p2t) +
                    weights.p2q,
@@ -314,11 +328,9 @@ void finish_row(const RowScores& row, const RowSums& sums, const SigmaModel& mod
   for (int64_t d = 0; d < dim_v; ++d)
     sigma[d] = model.element_sigma(element_sums(row, sums, terms, model, d), row.keys);
   lse_sigma = model.lse_sigma(lse_sums(row, sums, terms, model), row.keys);
-  if (terms.any_average) {
-    const double most = model.any_average_of(sums.largest_v);
+  if (terms.any_average)
     for (int64_t d = 0; d < dim_v; ++d)
-      sigma[d] = std::hypot(model.coarse_scores ? std::min(sigma[d], most) : sigma[d], most);
-  }
+      sigma[d] = std::hypot(sigma[d], model.any_average_of(sums.largest_v));
   if (terms.bent) lse_sigma = std::hypot(lse_sigma, 2 * model.softcap / SigmaModel::kGate);
   if (terms.score_error > 0) lse_sigma = std::hypot(lse_sigma, 2 * terms.score_error);
   lse_sigma = std::hypot(lse_sigma, sums.rise);

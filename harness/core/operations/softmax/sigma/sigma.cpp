@@ -306,8 +306,7 @@ double SigmaModel::element_sigma(const ElementSums& sums, int64_t keys) const {
       truncated * truncated * cut * cut +
       lost * lost * (sums.flushed * sums.flushed + sums.unsure) + sum * sum * chain(keys) / 3 +
       score + std::max(together, shared_variance(sums.shared_scores, score)) +
-      shared_variance(sums.shared_values, alone) +
-      leaning_variance(sums.leaning, kByChance * alone) +
+      shared_variance(sums.shared_values, alone) + leaning_variance(sums.leaning, kChance * alone) +
       std::max(sums.coherent * sums.o * sums.o, sums.alike_products) + beside_top * beside_top +
       sums.lost * sums.lost * sums.o * sums.o + weights_variance(sums.lse, sums.o, most) +
       small_variance(sums, most, keys) + resums * resums * sums.resummed * sums.o * sums.o +
@@ -326,7 +325,7 @@ double SigmaModel::lse_sigma(const LseSums& sums, int64_t keys) const {
   // An exp may lean to one side: that of the keys, what they are rescaled by, what merges parts.
   const double exps = exp_error + rescale * (1 + sums.rescales);
   return std::sqrt(output * output + biased * biased + normaliser * normaliser * sums.rounding +
-                   sums.leaning + cut_sum * cut_sum + exps * exps + capped * capped +
+                   sums.leaning_variance + cut_sum * cut_sum + exps * exps + capped * capped +
                    levels * levels + sums.score +
                    stalled_square(sums.stalled, keys) * 4 * kUsualScore * kUsualScore +
                    common_variance(sums.common) + together + sums.coherent + sums.lost * sums.lost +

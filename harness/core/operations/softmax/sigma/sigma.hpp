@@ -107,9 +107,9 @@ struct LseSums {
   double lse = 0;
   // sum_g (sum_{j in g} a_j)^2, as in ElementSums; if SigmaModel::sums_rounded
   double rounding = 0;
-  double leaning = 0;  // SigmaModel::leaning_variance
-  double score = 0;    // sum_g (sum_{j in g} p_j)^2 (u_s^2 s_g^2 + growth s_g^2 + qk_variance)
-  double square = 0;   // sum p B^2, if SigmaModel::squares
+  double leaning_variance = 0;  // SigmaModel::leaning_variance
+  double score = 0;   // sum_g (sum_{j in g} p_j)^2 (u_s^2 s_g^2 + growth s_g^2 + qk_variance)
+  double square = 0;  // sum p B^2, if SigmaModel::squares
   // sum p |scaled dot product|, times the softcap's slope; if SigmaModel::scale_bias
   double mean_dot = 0;
   // sum p g over keys to which something was added, see SigmaModel::common_variance
@@ -434,24 +434,25 @@ struct SigmaModel {
   /// Whether probabilities are rounded to less than float32.
   bool rounds_probabilities() const;
   /// What independent roundings may give by chance, in units of their variance.
-  static constexpr double kByChance = 2;
+  static constexpr double kChance = 2;
   /// By how much a variance of roundings that keys share exceeds what independent ones may give by
   /// chance; `apart` is their variance.
   double shared_variance(double together, double apart) const {
-    return shared * shared * std::max(0.0, together - kByChance * apart);
+    return shared * shared * std::max(0.0, together - kChance * apart);
   }
 
   /// Whether the golden needs passes::LeaningRoundings: probabilities that are rounded below
-  /// float32 may be nearly equal, or are rounded to 8 bits. If they are truncated, all of them err
-  /// to one side in any case.
+  /// float32 may be nearly equal, or are rounded to 8 bits. Truncated ones err to one side in any
+  /// case, and have terms for that; tokens need more.
   bool leans() const {
-    constexpr double kSmallSoftcap = 8;  // a larger one leaves clusters of p without any weight
     if (leaning == 0 || !rounds_probabilities()) return false;
-    const bool clusters = softcap > 0 && softcap <= kSmallSoftcap;
+    const bool clusters = few_codes || is_small(softcap);
     return values_may_follow || (truncated == 0 && (clusters || coarse_probabilities));
   }
-  /// By how much the square of an error of LeaningRoundings exceeds `apart`, a variance of
-  /// roundings that are independent.
+  /// Whether a softcap is so small that clusters of equal scores have some weight.
+  static bool is_small(double softcap) { return softcap > 0 && softcap <= 8; }
+  /// By how much the square of an error of LeaningRoundings exceeds `apart`, what independent
+  /// roundings give.
   double leaning_variance(double error, double apart) const {
     return leaning * leaning * std::max(0.0, error * error - apart);
   }

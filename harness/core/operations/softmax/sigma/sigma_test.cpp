@@ -471,8 +471,6 @@ TEST(Sigma, PlantedBugsExceedTheGates) {
     }
 }
 
-// Slack must not be for sale: what a term adds is what its declaration costs, and the accumulator's
-// dtype is no back door.
 // A sequential sum whose first product is -12,000 and whose others are near 1. Each of its
 // roundings has the ulp of the whole sum, so their variance is three times that of a sum that grows
 // evenly.
@@ -497,6 +495,8 @@ TEST(Sigma, DotProductsOfSpreadScoresMayHaveTheirSizeFromTheFirstProductOn) {
   EXPECT_LT(model.growth() / SigmaModel::kUneven * size, squares) << "of sums that grow evenly";
 }
 
+// Slack must not be for sale: what a term adds is what its declaration costs, and the accumulator's
+// dtype is no back door.
 TEST(Sigma, TermsGrowWithWhatIsDeclared) {
   const SigmaModel f32({}, ATTEST_F32, 64),
       f16({.qk = ATTEST_F16, .pv = ATTEST_F16, .probability = ATTEST_F16}, ATTEST_F16, 64);

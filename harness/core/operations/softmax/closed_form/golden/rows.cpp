@@ -291,6 +291,7 @@ void RowExpectation::compute(const GroupSums& sums, size_t h, double* o, double*
                              ? total
                              : 1;  // what it is multiplied by when it is flushed
   add_flushed(sums, as_kept);
+  const double lost_beside_top = model_.lost_beside_top(stalled_, top_, keys);
   for (int64_t e = 0; e < head_dim_v_; ++e) {
     const auto i = size_t(e);
     o[i] = o_[i];
@@ -307,7 +308,7 @@ void RowExpectation::compute(const GroupSums& sums, size_t h, double* o, double*
                               .prefix = model_.needs_prefix() ? prefix(sums, i) : 0,
                               .resummed = rounding_sum_,
                               .lost = lost_,
-                              .lost_beside_top = model_.lost_beside_top(stalled_, top_, keys),
+                              .lost_beside_top = lost_beside_top,
                               .stalled = stalled_,
                               .rest = rest_,
                               .top = top_,

@@ -321,7 +321,8 @@ int64_t KeyPasses::bytes(const attest_softmax_params& params, bool with_shared) 
                           (kScores + kWeights) * kTileRows * shape.key_stride +
                           (kSums + kPrefixes) * kTaskRows * shape.value_stride;
   return numbers * int64_t(sizeof(double)) + (with_shared ? SharedRoundings::bytes(shape) : 0) +
-         (with_shared || params.softcap > 0 ? LeaningRoundings::bytes(shape) : 0) +
+         (with_shared || SigmaModel::is_small(params.softcap) ? LeaningRoundings::bytes(shape)
+                                                              : 0) +
          (params.top_k > 0 ? TopKSearch::bytes(params) + TopKSwaps::bytes(shape) : 0);
 }
 

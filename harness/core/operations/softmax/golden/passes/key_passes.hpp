@@ -42,7 +42,7 @@ class KeyPasses {
               std::span<const RowScores> scores, const SigmaModel& model,
               const RowResults& results);
   /// The memory of one object for this problem, in bytes. `with_shared`: for models with
-  /// SigmaModel::needs_shared.
+  /// SigmaModel::needs_shared. What models of few codes or with P in 8 bits need is left out.
   static int64_t bytes(const attest_softmax_params& params, bool with_shared = false);
 
  private:

@@ -45,7 +45,8 @@ TileWeights::Bent TileWeights::bend_errors(const TileScores& scores, int64_t r, 
                  more = of_p * of_p - linear * linear;
     bent.more += more;
     square[key] += more;
-    bent.rise = std::max(bent.rise, model.bent_rise(weight, error));
+    const double rise = model.bent_rise(weight, error);
+    bent.rise = std::max(bent.rise, std::sqrt(std::max(rise * rise - linear * linear, 0.0)));
   }
   return bent;
 }

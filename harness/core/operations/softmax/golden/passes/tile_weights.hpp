@@ -21,7 +21,7 @@ class TileWeights {
   Matrix error_squares;        // e^2: the variance of p from its score's error
 
   /// Enlarges error_squares of row `r` where the error of a score is so large that exp is not
-  /// linear in it (SigmaModel::bent_error).
+  /// linear in it (SigmaModel::bent_error). Equal keys, whose errors EqualKeySums adds, do without.
   struct Bent {
     double more = 0;  // by how much the sum of error_squares grows
     double rise = 0;  // RowSums::rise

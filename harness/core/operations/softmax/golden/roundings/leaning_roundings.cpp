@@ -54,7 +54,7 @@ void LeaningRoundings::start(const SigmaModel& model) {
 
 void LeaningRoundings::add(const Matrix& probabilities, const Values& values, const KeyBlock& block,
                            const Tile& tile, std::span<const RowScores> task_rows) {
-  // A step between two numbers is one to two roundoffs of them on either side.
+  // Neighbouring numbers are one to two roundoffs apart.
   const double apart =
       2 * std::max(unit_roundoff(model_->probability), unit_roundoff(model_->pv)) / kMaxima;
   for (size_t n = 0; n < beside_.size(); ++n) {
@@ -76,20 +76,21 @@ void LeaningRoundings::round_row(double unit, const double* p, int64_t keys, dou
                                  Row& to) const {
   const Rounding of_p(model_->probability, model_->truncated > 0), of_operand(model_->pv, false);
   const double factor = 1 / unit;
-  if (unit_roundoff(model_->probability) > unit_roundoff(ATTEST_F32)) {
+  const bool rounds_p = unit_roundoff(model_->probability) > unit_roundoff(ATTEST_F32);
+  if (rounds_p) {
     for (int64_t key = 0; key < keys; ++key) {
       // Beside a maximum of its own, a key has a p of 1, which every dtype has.
       const double x = std::min(p[key] * factor, 1.0);
       errors[key] = (of_p(x) - x) * unit;
     }
-    for (int64_t key = 0; key < keys; ++key) to.normaliser += errors[key];
+    for (int64_t key = 0; key < keys; ++key) to.of_normaliser += errors[key];
   }
   if (unit_roundoff(model_->pv) > unit_roundoff(model_->probability))
     for (int64_t key = 0; key < keys; ++key) {
-      const double x = std::min(p[key] * factor, 1.0), kept = x + errors[key] * factor;
+      const double x = std::min(p[key] * factor, 1.0), kept = rounds_p ? of_p(x) : x;
       errors[key] = (of_operand(kept) - x) * unit;
     }
-  for (int64_t key = 0; key < keys; ++key) to.operands += errors[key];
+  for (int64_t key = 0; key < keys; ++key) to.of_operands += errors[key];
 }
 
 LeaningRoundings::Errors LeaningRoundings::find(int64_t row, const double* o) const {
@@ -97,9 +98,9 @@ LeaningRoundings::Errors LeaningRoundings::find(int64_t row, const double* o) co
   for (const Sums& sums : beside_) {
     const Row& of_row = sums.rows[size_t(row)];
     for (size_t d = 0; d < found.o.size(); ++d)
-      found.o[d] = std::max(
-          found.o[d], std::fabs(sums.with_v.row(row)[d] - model_->theta * o[d] * of_row.operands));
-    found.normaliser = std::max(found.normaliser, std::fabs(of_row.normaliser));
+      found.o[d] = std::max(found.o[d], std::fabs(sums.with_v.row(row)[d] -
+                                                  model_->theta * o[d] * of_row.of_operands));
+    found.normaliser = std::max(found.normaliser, std::fabs(of_row.of_normaliser));
   }
   return found;
 }

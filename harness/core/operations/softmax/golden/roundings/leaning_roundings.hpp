@@ -30,8 +30,8 @@ class LeaningRoundings {
   /// The largest errors of a row beside any maximum.
   struct Errors {
     std::vector<double> o;  // [head_dim_v]: |sum of dp (v - theta o)|
-    double normaliser =
-        0;  // |sum of dp|, as a share of it; dp without the rounding of PV's operand
+    // |sum of dp|, as a share of the normaliser, before the operand of PV is rounded
+    double normaliser = 0;
   };
   /// `o`: the row's output, [head_dim_v].
   Errors find(int64_t row, const double* o) const;
@@ -41,8 +41,8 @@ class LeaningRoundings {
 
  private:
   struct Row {
-    double operands = 0;    // sum of dp
-    double normaliser = 0;  // the same, as Errors has it
+    double of_operands = 0;    // sum of dp
+    double of_normaliser = 0;  // the same before the operand of PV is rounded
   };
   // Beside one maximum
   struct Sums {
