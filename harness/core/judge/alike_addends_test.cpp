@@ -380,33 +380,5 @@ TEST(AlikeAddends, LostProductsThatCancelFail) {
   EXPECT_GT(key.max_ratio, 1);
 }
 
-// --- Softmax: coarse sums that stop beside a key without a value ---
-
-/// The largest error of one tf32 sum on `rising_2`, as a share of its gate.
-double ratio_of_coarse_sums() {
-  testing::Case c = testing::make_case("", [](attest_softmax_params& p) {
-    p.num_heads = 1;
-    p.seq_len_q = 80;
-    p.seq_len_kv = 7859;
-    p.head_dim = p.head_dim_v = 8;
-    p.softmax_scale = 0.40732324f;
-  });
-  const Fill fill{"rising_2", 1};
-  softmax_operation().fill(c.problem, fill, c.tensors, false);
-  const SoftmaxArithmetic arithmetic{.accumulator = ATTEST_TF32};
-  emulate_rows(c, arithmetic);
-  return judge(c.problem, *softmax_operation().golden(c.problem, fill, c.tensors), arithmetic,
-               c.tensors)
-      .max_ratio;
-}
-
-// In some rows a key without a value has nearly all of the weight. The products of the others have
-// sums of their own, which grow until each of them is less than half an ulp.
-TEST(CoarseSums, MayStopBesideAKeyWithoutAValue) {
-  EXPECT_LT(ratio_of_coarse_sums(), 0.5);
-  const ScopedTermFactor without(SigmaTerm::kAbsorbed, 0);
-  EXPECT_GT(ratio_of_coarse_sums(), 1);
-}
-
 }  // namespace
 }  // namespace attest::core

@@ -293,7 +293,32 @@ TEST(FalseFailures, NoneWhereDeclarationsHadSome) {
       {"qk_e5m2__pv_tf32__whole_reversed",
        "softmax dtype=f32 num_heads=2 seq_len_q=480 head_dim=8 softcap=0.7092181 grid_height=24 "
        "grid_width=20 window_height=8 window_width=5 shift_y=6 shift_x=4 shift_bias=-2 lse "
-       "mask=[1,2,480,1] rel_bias unaligned"}};
+       "mask=[1,2,480,1] rel_bias unaligned"},
+      // nearly equal p in 8 bits that a normaliser sums rounded, or that are exp(x - lse)
+      {"sums_rounded__exp_13__whole_reversed",
+       "softmax seq_len_q=500 head_dim=14 softcap=2.483637 lse order"},
+      {"prob_e4m3__by_lse__tiles",
+       "softmax dtype=f16 seq_len_q=107 head_dim=79 softcap=0.5632553 window_left=2891 diagonal=1 "
+       "diagonal_offset=2 lse order"},
+      // f32 scores that a bias leaves few numbers
+      {"qk_3xtf32__prob_f16__quarters",
+       "softmax dtype=f64 num_heads=2 seq_len_q=232 seq_len_kv=1456 head_dim=16 softcap=1.1008368 "
+       "window_left=116 window_right=282 lse bias=[1,2,232,1] cu_seqlens_kv alibi_slopes"},
+      // a tf32 sum that stops beside a key without a value
+      {"qk_3xtf32__acc_tf32__whole_reversed",
+       "softmax seq_len_q=80 seq_len_kv=7859 head_dim=8 softmax_scale=0.40732324 diagonal=1 lse "
+       "cu_seqlens_q"},
+      // 8-bit operands of QK: one score of a large value, one that takes the weight, the heaviest
+      // one
+      {"qk_e5m2__acc_f16__splits",
+       "softmax dtype=bf16 num_heads=3 num_kv_heads=1 seq_len_q=332 head_dim=8 window_right=0 "
+       "global_tokens=18 q.order=0213 o.order=0213 lse order unaligned"},
+      {"qk_e5m2__prob_f16__splits",
+       "softmax dtype=bf16 seq_len_q=221 head_dim=5 head_dim_v=80 grid_height=13 grid_width=17 "
+       "window_height=13 window_width=17 lse mask rel_bias"},
+      {"qk_e5m2__pv_e5m2__whole_reversed",
+       "softmax dtype=f16 seq_len_q=139 head_dim=8 window_left=2510 window_right=0 "
+       "patch_size=381 q.strides=[0,0,10,1] o.strides=[0,0,11,1] lse"}};
   // f16 sums of values of "rising", which would not hold 16 times as much
   const TrialOptions rising{
       .problems = 1,
@@ -319,6 +344,15 @@ TEST(FalseFailures, NoneWhereDeclarationsHadSome) {
       .fill = "codebook"};
   const char* const honest = ATTEST_BINARY_DIR "/tests/plugins/honest.so";
   EXPECT_EQ(exit_code(judge_random_problems(honest, quarters, 0, 1)), 0);
+  // Nearly equal small p in f16 beside a mark, of few codes.
+  const TrialOptions codes{
+      .problems = 1,
+      .at_the_top = 0,
+      .spec =
+          "softmax dtype=f64 seq_len_q=293 head_dim=64 softmax_scale=0.19981138 "
+          "softcap=12.468307 q=f32 o=bf16 lse bias=f16 order alibi_slopes",
+      .implementations = "honest_f16_probabilities"};
+  EXPECT_EQ(exit_code(judge_random_problems(honest, codes, 0, 1)), 0);
   // A float32 sum of 256 tiles beside one key that has nearly all weight.
   const TrialOptions tiled{.problems = 1,
                            .at_the_top = 0,

@@ -1,0 +1,76 @@
+// Sigma of a row, from sums over its keys that are written by hand.
+#include "core/operations/softmax/golden/row_expectation.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+namespace attest::core {
+namespace {
+
+constexpr int64_t kRowKeys = 4096;
+
+// A row of one channel whose values are 1, with p in f16. `heavy`: one key has all of the weight;
+// else all weigh alike. Its scores lie between `least` and `largest`.
+struct ExpectedRow {
+  double o = 1, reach = 1, p2v2, none = 0;
+  double sigma = 0, lse_sigma = 0;
+
+  ExpectedRow(double least, double largest, bool heavy, DType score, uint32_t ways = 0)
+      : p2v2(heavy ? 1 : 1.0 / double(kRowKeys)) {
+    const SigmaModel model({.score = score, .probability = ATTEST_F16, .ways = ways}, ATTEST_F32,
+                           8);
+    const RowScores row{.least = least,
+                        .largest = largest,
+                        .lse = largest + (heavy ? 0 : std::log(double(kRowKeys))),
+                        .keys = kRowKeys};
+    RowSums sums{.pv = &o,
+                 .reach = &reach,
+                 .p2v2 = &p2v2,
+                 .a2v2 = &none,
+                 .e2v = &none,
+                 .e2v2 = &none,
+                 .flushed = &none,
+                 .flushed_most = &none,
+                 .flushed_least = &none,
+                 .unsure = &none,
+                 .unsure2 = &none};
+    sums.largest_v = 1;
+    sums.weights.p2 = p2v2;
+    sums.weights.a2 = model.u_p * model.u_p * p2v2;
+    finish_row(row, sums, model, 1, 0, {.o = nullptr, .sigma = &sigma, .lse_sigma = &lse_sigma});
+  }
+};
+
+constexpr double kRoundoff = 0x1p-11;
+
+// Numbers in float32 are 1/32 apart at -262,144, so 4,096 keys over 1/2 have 17 scores.
+TEST(RowExpectation, KeysOfEqualScoresRoundAlike) {
+  const ExpectedRow near(-0.5, -1e-3, false, ATTEST_F32),
+      far(-262144.5, -262144, false, ATTEST_F32);
+  EXPECT_LT(near.sigma, 0.02 * kRoundoff);
+  EXPECT_NEAR(far.sigma, kRoundoff / std::sqrt(3 * 17.0), 0.01 * kRoundoff);
+  const ExpectedRow near_sum(-0.5, -1e-3, false, ATTEST_F32, ATTEST_SUMS_ROUNDED_P),
+      far_sum(-262144.5, -262144, false, ATTEST_F32, ATTEST_SUMS_ROUNDED_P);
+  EXPECT_LT(near_sum.lse_sigma, 0.02 * kRoundoff);
+  EXPECT_NEAR(far_sum.lse_sigma / std::hypot(kRoundoff / std::sqrt(17.0), 262144 * 0x1p-24), 1,
+              0.05);
+}
+
+// However many keys share a score, p err by one roundoff at most.
+TEST(RowExpectation, EqualScoresAddNoMoreThanARoundoff) {
+  for (const double farthest : {-20.0, -40.0}) {
+    const ExpectedRow heavy(farthest, farthest + 19, true, ATTEST_BF16);
+    EXPECT_LT(heavy.sigma, kRoundoff) << farthest;
+  }
+}
+
+// The keys that weigh are near 0, where there are more numbers than at the least score.
+TEST(RowExpectation, TheNearestScoreTellsHowFewNumbersThereAre) {
+  const ExpectedRow across(-2000, 3, false, ATTEST_F16);
+  EXPECT_LT(across.sigma, 0.02 * kRoundoff);
+}
+
+}  // namespace
+}  // namespace attest::core
