@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "core/operations/softmax/golden/row_expectation.hpp"
 #include "core/operations/softmax/problem/geometry.hpp"
 #include "core/operations/softmax/testing/make_case.hpp"
 
