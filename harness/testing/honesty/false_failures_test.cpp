@@ -318,7 +318,11 @@ TEST(FalseFailures, NoneWhereDeclarationsHadSome) {
        "window_height=13 window_width=17 lse mask rel_bias"},
       {"qk_e5m2__pv_e5m2__whole_reversed",
        "softmax dtype=f16 seq_len_q=139 head_dim=8 window_left=2510 window_right=0 "
-       "patch_size=381 q.strides=[0,0,10,1] o.strides=[0,0,11,1] lse"}};
+       "patch_size=381 q.strides=[0,0,10,1] o.strides=[0,0,11,1] lse"},
+      // f16 sums of cells that no row read before other pages were taken
+      {"qk_e5m2__acc_f16__whole_reversed",
+       "softmax dtype=f32 seq_len_q=1 seq_len_kv=9357 head_dim=1 softmax_scale=0.027329464 "
+       "page_size=8 lse seq_lens_kv page_table alibi_slopes"}};
   // f16 sums of values of "rising", which would not hold 16 times as much
   const TrialOptions rising{
       .problems = 1,

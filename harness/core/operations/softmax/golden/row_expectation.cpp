@@ -339,6 +339,11 @@ void finish_row(const RowScores& row, const RowSums& sums, const SigmaModel& mod
                    ? kUnsure
                    : std::hypot(sigma[d], model.swapped * std::sqrt(sums.swapped[d]));
   lse_sigma = std::hypot(lse_sigma, model.swapped * sums.swapped_lse);
+  // Before they are divided, products of p and v may sum to more than the accumulator holds.
+  const double undivided = model.normalised_first ? 1 : std::exp(row.lse - row.top());
+  for (int64_t d = 0; d < dim_v; ++d)
+    if (std::isfinite(sums.reach[d]) && sums.reach[d] * undivided > model.largest_sum)
+      sigma[d] = kUnsure;
   if (results.reach)
     results.reach[r] = largest_finite_of(sums.reach, dim_v, largest_finite_of(sums.pv, dim_v, 0));
 }

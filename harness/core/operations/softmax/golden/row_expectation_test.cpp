@@ -4,7 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <vector>
+
+#include "core/operations/unsure.hpp"
 
 namespace attest::core {
 namespace {
@@ -70,6 +71,36 @@ TEST(RowExpectation, EqualScoresAddNoMoreThanARoundoff) {
 TEST(RowExpectation, TheNearestScoreTellsHowFewNumbersThereAre) {
   const ExpectedRow across(-2000, 3, false, ATTEST_F16);
   EXPECT_LT(across.sigma, 0.02 * kRoundoff);
+}
+
+// 4,096 values of 15 sum to 61,440 before they are divided, those of 17 to 69,632: f16 holds
+// 65,504.
+TEST(RowExpectation, SumsBeyondTheAccumulatorAreNotJudged) {
+  const auto sigma_of = [](double value, DType accumulator, uint32_t ways) {
+    const SigmaModel model({.accumulator = accumulator, .ways = ways}, ATTEST_F32, 8);
+    const RowScores row{
+        .least = 0, .largest = 0, .lse = std::log(double(kRowKeys)), .keys = kRowKeys};
+    const double none = 0;
+    RowSums sums{.pv = &value,
+                 .reach = &value,
+                 .p2v2 = &none,
+                 .a2v2 = &none,
+                 .e2v = &none,
+                 .e2v2 = &none,
+                 .flushed = &none,
+                 .flushed_most = &none,
+                 .flushed_least = &none,
+                 .unsure = &none,
+                 .unsure2 = &none};
+    sums.largest_v = value;
+    double sigma = 0, lse_sigma = 0;
+    finish_row(row, sums, model, 1, 0, {.o = nullptr, .sigma = &sigma, .lse_sigma = &lse_sigma});
+    return sigma;
+  };
+  EXPECT_EQ(sigma_of(17, ATTEST_F16, 0), kUnsure);
+  EXPECT_NE(sigma_of(15, ATTEST_F16, 0), kUnsure);
+  EXPECT_NE(sigma_of(17, ATTEST_F16, ATTEST_P_NORMALISED_FIRST), kUnsure);
+  EXPECT_NE(sigma_of(17, ATTEST_BF16, 0), kUnsure);
 }
 
 }  // namespace

@@ -47,6 +47,7 @@ SigmaModel::SigmaModel(const SoftmaxArithmetic& arithmetic, DType storage, int64
                 ? factor(SigmaTerm::kSmallValues) * half_subnormal(arithmetic.pv)
                 : 0),
       largest_v(largest_finite(arithmetic.pv)),
+      largest_sum(largest_finite(arithmetic.accumulator)),
       eta_acc(factor(SigmaTerm::kSmallSums) * (arithmetic.has(ATTEST_FLUSHES_SUBNORMALS)
                                                    ? smallest_normal(arithmetic.accumulator)
                                                    : half_subnormal(arithmetic.accumulator))),

@@ -163,6 +163,7 @@ struct SigmaModel {
   double flushed_run;
   double u_v, eta_v;     // rounding of V to the operand of PV; 0: V is not rounded
   double largest_v;      // the largest number of the operand of PV
+  double largest_sum;    // the largest number of the accumulator
   double eta_acc;        // of sums over keys
   double sums_from;      // probabilities and sums below this become 0 in sums over keys; 0: none do
   double u_s, u_acc;     // scores, accumulator
