@@ -319,6 +319,11 @@ TEST(FalseFailures, NoneWhereDeclarationsHadSome) {
       {"qk_e5m2__pv_e5m2__whole_reversed",
        "softmax dtype=f16 seq_len_q=139 head_dim=8 window_left=2510 window_right=0 "
        "patch_size=381 q.strides=[0,0,10,1] o.strides=[0,0,11,1] lse"},
+      // nearly equal p in 8 bits of the few codes of a closed form
+      {"score_tf32__prob_e5m2__whole",
+       "softmax dtype=bf16 seq_len_q=421 seq_len_kv=601 head_dim=32 head_dim_v=24 "
+       "softcap=0.63867706 page_size=8 q.strides=[0,0,36,1] k.strides=[282,0,35,1] "
+       "v.strides=[208,0,26,1] o.strides=[0,0,30,1] lse mask=[1,1,1,1] seq_lens_kv page_table"},
       // f16 sums of cells that no row read before other pages were taken
       {"qk_e5m2__acc_f16__whole_reversed",
        "softmax dtype=f32 seq_len_q=1 seq_len_kv=9357 head_dim=1 softmax_scale=0.027329464 "

@@ -7,6 +7,7 @@
 #include "core/operations/softmax/closed_form/golden/kernels.hpp"
 #include "core/operations/softmax/closed_form/value_sizes.hpp"
 #include "core/operations/softmax/sigma/phases.hpp"
+#include "core/operations/softmax/sigma/weight_errors.hpp"
 #include "core/tensor/constants.hpp"
 
 namespace attest::core::codebook {
@@ -307,6 +308,7 @@ void RowExpectation::compute(const GroupSums& sums, size_t h, double* o, double*
                               .unsure = unsure_[i],
                               .prefix = model_.needs_prefix() ? prefix(sums, i) : 0,
                               .resummed = rounding_sum_,
+                              .leaning = leaning(sums, i),
                               .lost = lost_,
                               .lost_beside_top = lost_beside_top,
                               .stalled = stalled_,
@@ -355,7 +357,11 @@ double RowExpectation::weigh_codes(const double* count, size_t h, double total, 
     stalled_ += p_[g] < model_.absorbed_below(keys) ? count[g] * p_[g] : 0;
   sums.lost = model_.lost_of_lse(flushed, rest_);
   sums.stalled = stalled_;
-  rounding_sum_ = sums.rounding;
+  find_code_errors(count, keys > 0 && model_.leans() ? model_.kappa(top, lse) : 0);
+  if (model_.sums_rounded)
+    sums.leaning_variance = model_.leaning_variance(
+        leaning_of_normaliser_, sums.rounding + model_.cut_sum * model_.cut_sum);
+  rounding_sum_ = sums.rounding + sums.leaning_variance;
   at_cap_ = sums.at_cap;
   return model_.lse_sigma(sums, keys);
 }
@@ -442,6 +448,40 @@ double RowExpectation::count_later(const double* count) {
     mean += count[g] * p_[g] * later_[g];
   }
   return mean;
+}
+
+// `kappa`: 0 if the row has no such errors. Keys of one code round alike, and so do codes whose p
+// are nearly equal.
+void RowExpectation::find_code_errors(const double* count, double kappa) {
+  code_errors_.resize(kappa > 0 ? size_t(kTriedMaxima) : 0);
+  leaning_of_normaliser_ = 0;
+  for (size_t n = 0; n < code_errors_.size(); ++n) {
+    CodeErrors& errors = code_errors_[n];
+    errors.of_normaliser.resize(codes_);
+    errors.of_operands.resize(codes_);
+    find_weight_errors(model_, unit_beside(model_, kappa, int(n)), p_.data(), int64_t(codes_),
+                       errors.of_normaliser.data(), errors.of_operands.data());
+    errors.sum = 0;
+    double of_normaliser = 0;
+    for (size_t g = 0; g < codes_; ++g) {
+      if (count[g] == 0) continue;
+      errors.sum += count[g] * errors.of_operands[g];
+      of_normaliser += count[g] * errors.of_normaliser[g];
+    }
+    leaning_of_normaliser_ = std::max(leaning_of_normaliser_, std::fabs(of_normaliser));
+  }
+}
+
+// The largest |sum of dp (v - theta o)| over keys, beside any maximum.
+double RowExpectation::leaning(const GroupSums& sums, size_t element) const {
+  double most = 0;
+  for (const CodeErrors& errors : code_errors_) {
+    double sum = -model_.theta * o_[element] * errors.sum;
+    for (size_t g = 0; g < codes_; ++g)
+      if (count_[g] > 0) sum += errors.of_operands[g] * sums.sum()[g * o_.size() + element];
+    most = std::max(most, std::fabs(sum));
+  }
+  return most;
 }
 
 // An error of a score multiplies its weight by as much as this.

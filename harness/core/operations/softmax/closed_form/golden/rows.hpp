@@ -125,6 +125,8 @@ class RowExpectation {
   double prefix(const GroupSums& sums, size_t element) const;
   void find_unsure(size_t h);
   double unsure_sigma(const GroupSums& sums, size_t element) const;
+  void find_code_errors(const double* count, double kappa);
+  double leaning(const GroupSums& sums, size_t element) const;
   void find_bent(const double* s, double top);
   double bent_variance(const GroupSums& sums, size_t element) const;
 
@@ -150,6 +152,13 @@ class RowExpectation {
     size_t code;
     double error;  // of its score beside that of the heaviest code
   };
+  // What the p of a key of each code errs by, beside each maximum: passes::LeaningRoundings
+  struct CodeErrors {
+    std::vector<double> of_normaliser, of_operands;  // [codes]
+    double sum = 0;                                  // of of_operands, over keys
+  };
+  std::vector<CodeErrors> code_errors_;   // [kTriedMaxima], if SigmaModel::leans
+  double leaning_of_normaliser_ = 0;      // the largest |sum of of_normaliser| over keys
   std::vector<UnsureCode> unsure_codes_;  // codes with keys whose weights may grow by their errors
   double unsure_error_ = 0;               // the largest of these errors
   bool saturated_ = false;                // values of a key with weight overflow the operand of PV

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/operations/softmax/golden/passes/key_sums.hpp"
+#include "core/operations/softmax/sigma/weight_errors.hpp"
 
 namespace attest::core::passes {
 
@@ -16,7 +17,7 @@ namespace attest::core::passes {
 /// rounds all p beside several maxima, over one step between numbers of the dtype.
 class LeaningRoundings {
  public:
-  static constexpr int kMaxima = 4;
+  static constexpr int kMaxima = kTriedMaxima;
 
   explicit LeaningRoundings(const BlockShape& shape);
 
@@ -52,11 +53,12 @@ class LeaningRoundings {
     Matrix with_v;          // [kTaskRows, value_stride]: sum of dp v
     std::vector<Row> rows;  // [kTaskRows]
   };
-  void round_row(double unit, const double* p, int64_t keys, double* errors, Row& to) const;
+  void round_row(double unit, const double* p, int64_t keys, double* errors, Row& to);
 
   int64_t head_dim_v_;
   std::optional<SigmaModel> model_;  // of start()
   Matrix errors_;                    // [kTileRows, key_stride]: dp
+  std::vector<double> own_errors_;   // [key_stride]: of one row, without the operand of PV
   std::vector<Sums> beside_;         // [kMaxima]
 };
 
