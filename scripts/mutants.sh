@@ -27,13 +27,14 @@ cmake --build "$build" --parallel "$(nproc)" \
 # All other test plugins that the build has: they misbehave in other ways, on any problem, or are
 # right. Left out are bugs that show on problems of their own alone, of single features (*_bugs,
 # flash_top_k_*), arithmetics, repeated runs (state, memories) and devices (device, *_on_host): they
-# have tests with such problems. So are plugins of other operations (scale, sketch_cpu).
+# have tests with such problems. So are plugins of other operations (scale, sketch_cpu), and one
+# that is right (onednn_primitives).
 plugins=$build/tests/plugins
 others=()
 for plugin in "$plugins"/*.so; do
   case $(basename "$plugin" .so) in
     mutants | steps | *_bugs | flash_top_k_* | arithmetics | state | memories | device | \
-      *_on_host | *_planted | scale | sketch_cpu) ;;
+      *_on_host | *_planted | scale | sketch_cpu | onednn_primitives) ;;
     *) others+=(--other "$plugin") ;;
   esac
 done
