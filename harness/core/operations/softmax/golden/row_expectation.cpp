@@ -34,7 +34,7 @@ struct SharedTerms {
   kernels::WeightSums weights;  // with the sink
   double kappa;
   double flat_roundoff;     // of probabilities that all round alike, as a share of o
-  double of_equal_scores;   // the square of that of probabilities whose scores are equal
+  double of_equal_scores;   // the square of the roundoff of p whose scores are equal, likewise
   double normaliser;        // LseSums::rounding
   double leaning_variance;  // LseSums::leaning_variance
   double top;               // ElementSums::top
@@ -140,10 +140,7 @@ SharedTerms shared_terms(const RowScores& row, const RowSums& sums, const SigmaM
                                                       std::max(all_alike * all_alike - a2, 0.0));
   terms.of_equal_scores = more * apart * apart;
   terms.normaliser = flat ? all_alike * all_alike : a2 + more;
-  terms.leaning_variance =
-      model.sums_rounded ? model.leaning_variance(sums.leaning_normaliser,
-                                                  terms.normaliser + model.cut_sum * model.cut_sum)
-                         : 0;
+  terms.leaning_variance = model.leaning_of_normaliser(sums.leaning_normaliser, terms.normaliser);
   const AlikeAddends alike =
       model.sums_may_round_alike(row.keys) ? sums.phases.addends(row, model) : AlikeAddends{};
   // Scores are dealt out by chance, so two neighbours are equal as often as any two keys.
@@ -340,9 +337,8 @@ void finish_row(const RowScores& row, const RowSums& sums, const SigmaModel& mod
                    : std::hypot(sigma[d], model.swapped * std::sqrt(sums.swapped[d]));
   lse_sigma = std::hypot(lse_sigma, model.swapped * sums.swapped_lse);
   // Before they are divided, products of p and v may sum to more than the accumulator holds.
-  const double undivided = model.normalised_first ? 1 : std::exp(row.lse - row.top());
   for (int64_t d = 0; d < dim_v; ++d)
-    if (std::isfinite(sums.reach[d]) && sums.reach[d] * undivided > model.largest_sum)
+    if (std::isfinite(sums.reach[d]) && sums.reach[d] > model.largest_sum * terms.kappa)
       sigma[d] = kUnsure;
   if (results.reach)
     results.reach[r] = largest_finite_of(sums.reach, dim_v, largest_finite_of(sums.pv, dim_v, 0));

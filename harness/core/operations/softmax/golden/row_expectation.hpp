@@ -121,11 +121,11 @@ struct RowResults {
   double* reach = nullptr;  // [rows], may be null: the largest finite |partial sum| of any channel
 };
 
-/// The model from which the weights of the row's keys are computed.
-/// Whether a row only has to be an average because the rounding of its scores alone errs too much
-/// for a linear sigma: a bias may bring all of them far from 0, where a coarse dtype has few
-/// numbers.
+/// A bias may bring all scores of a row far from 0, where a coarse dtype has few numbers. Returns
+/// whether their rounding alone is too large for a linear sigma. Then the row only has to be an
+/// average.
 bool scores_round_to_averages(const RowScores& row, const SigmaModel& model);
+/// The model from which the weights of the row's keys are computed.
 kernels::WeightModel weight_model(const SigmaModel& model, const RowScores& row);
 /// Whether a2v2 has to contain lone keys. Otherwise u_p^2 p2v2 takes its place: with theta = 1, a
 /// is part of e; and what f32 and bf16 lose of their smallest probabilities is within

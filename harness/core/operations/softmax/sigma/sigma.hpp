@@ -107,7 +107,7 @@ struct LseSums {
   double lse = 0;
   // sum_g (sum_{j in g} a_j)^2, as in ElementSums; if SigmaModel::sums_rounded
   double rounding = 0;
-  double leaning_variance = 0;  // SigmaModel::leaning_variance
+  double leaning_variance = 0;  // SigmaModel::leaning_of_normaliser
   double score = 0;   // sum_g (sum_{j in g} p_j)^2 (u_s^2 s_g^2 + growth s_g^2 + qk_variance)
   double square = 0;  // sum p B^2, if SigmaModel::squares
   // sum p |scaled dot product|, times the softcap's slope; if SigmaModel::scale_bias
@@ -173,10 +173,12 @@ struct SigmaModel {
   DType probability;     // of P before it is the operand of PV
   bool coarse_scores;    // the operand of QK has 8 bits: scores may err too much for a linear sigma
   bool coarse_probabilities;  // probabilities or the operand of PV have 8 bits
-  double u_dot;               // accumulation of QK: float32
-  double u_lse;               // of the lse if it is used in weights: float32; else 0
-  double u_lead;              // of score - maximum: float32, or float64 if probabilities are
-  double scale_bias;          // folded_scale_bias if Q may be scaled before it is rounded; else 0
+  double u_dot;               // the roundoff of float32, in which QK is accumulated
+  double u_lse;               // the same if weights are computed from the lse; else 0
+  // A kernel computes score - maximum in float64 if P has float64, else in float32. This is the
+  // roundoff of that dtype.
+  double u_lead;
+  double scale_bias;     // folded_scale_bias if Q may be scaled before it is rounded; else 0
   double normaliser;     // of the lse: 1 if the normaliser sums the rounded probabilities; else 0
   double cap_error = 0;  // rounding of the cap as a coarse score; 0: no cap, or float32 scores
   double slope_at_cap = -1;  // see is_at_cap; below 0: no score is
@@ -456,6 +458,10 @@ struct SigmaModel {
   /// roundings give.
   double leaning_variance(double error, double apart) const {
     return leaning * leaning * std::max(0.0, error * error - apart);
+  }
+  /// The same of a normaliser, whose sum errs by `error`. `rounding`: LseSums::rounding.
+  double leaning_of_normaliser(double error, double rounding) const {
+    return sums_rounded ? leaning_variance(error, rounding + cut_sum * cut_sum) : 0;
   }
 
   double small_variance(const ElementSums& sums, double most, int64_t keys) const;

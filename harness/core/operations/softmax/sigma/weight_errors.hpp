@@ -9,7 +9,8 @@ namespace attest::core {
 /// To which side p round depends on the maximum by which a kernel divides, and an online softmax
 /// has met others before the last. So many maxima are tried, over one step between numbers.
 inline constexpr int kTriedMaxima = 4;
-/// What p are divided by before they are rounded, beside maximum `n`. `kappa`: SigmaModel::kappa.
+/// A kernel that has met maximum `n` divides p by this number before it rounds them. `kappa`:
+/// SigmaModel::kappa.
 double unit_beside(const SigmaModel& model, double kappa, int n);
 
 /// The errors of `count` probabilities that are divided by `unit` before they are rounded. Hidden

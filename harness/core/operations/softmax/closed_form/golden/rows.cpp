@@ -358,9 +358,7 @@ double RowExpectation::weigh_codes(const double* count, size_t h, double total, 
   sums.lost = model_.lost_of_lse(flushed, rest_);
   sums.stalled = stalled_;
   find_code_errors(count, keys > 0 && model_.leans() ? model_.kappa(top, lse) : 0);
-  if (model_.sums_rounded)
-    sums.leaning_variance = model_.leaning_variance(
-        leaning_of_normaliser_, sums.rounding + model_.cut_sum * model_.cut_sum);
+  sums.leaning_variance = model_.leaning_of_normaliser(leaning_of_normaliser_, sums.rounding);
   rounding_sum_ = sums.rounding + sums.leaning_variance;
   at_cap_ = sums.at_cap;
   return model_.lse_sigma(sums, keys);
@@ -450,23 +448,22 @@ double RowExpectation::count_later(const double* count) {
   return mean;
 }
 
-// `kappa`: 0 if the row has no such errors. Keys of one code round alike, and so do codes whose p
-// are nearly equal.
+// Keys of one code round alike, and so do codes whose p are nearly equal. `kappa`: 0 if the row has
+// no such errors. Codes without keys have a p of 0, which does not err.
 void RowExpectation::find_code_errors(const double* count, double kappa) {
   code_errors_.resize(kappa > 0 ? size_t(kTriedMaxima) : 0);
+  own_errors_.resize(codes_);
   leaning_of_normaliser_ = 0;
   for (size_t n = 0; n < code_errors_.size(); ++n) {
     CodeErrors& errors = code_errors_[n];
-    errors.of_normaliser.resize(codes_);
     errors.of_operands.resize(codes_);
     find_weight_errors(model_, unit_beside(model_, kappa, int(n)), p_.data(), int64_t(codes_),
-                       errors.of_normaliser.data(), errors.of_operands.data());
+                       own_errors_.data(), errors.of_operands.data());
     errors.sum = 0;
     double of_normaliser = 0;
     for (size_t g = 0; g < codes_; ++g) {
-      if (count[g] == 0) continue;
       errors.sum += count[g] * errors.of_operands[g];
-      of_normaliser += count[g] * errors.of_normaliser[g];
+      of_normaliser += count[g] * own_errors_[g];
     }
     leaning_of_normaliser_ = std::max(leaning_of_normaliser_, std::fabs(of_normaliser));
   }
@@ -478,7 +475,7 @@ double RowExpectation::leaning(const GroupSums& sums, size_t element) const {
   for (const CodeErrors& errors : code_errors_) {
     double sum = -model_.theta * o_[element] * errors.sum;
     for (size_t g = 0; g < codes_; ++g)
-      if (count_[g] > 0) sum += errors.of_operands[g] * sums.sum()[g * o_.size() + element];
+      sum += errors.of_operands[g] * sums.sum()[g * o_.size() + element];
     most = std::max(most, std::fabs(sum));
   }
   return most;

@@ -148,22 +148,24 @@ class RowExpectation {
   std::vector<double> count_;  // visible keys of each code; last, the sink
   std::vector<double> later_;  // for each code: how often the maximum may rise after its keys
   std::vector<double> marks_;  // weights of the visible marks, ascending
+  // The roundings of p beside one maximum: passes::LeaningRoundings
+  struct CodeErrors {
+    std::vector<double> of_operands;  // [codes]: dp of one key
+    double sum = 0;                   // of dp over all keys
+  };
+  std::vector<CodeErrors> code_errors_;  // [kTriedMaxima], if SigmaModel::leans
+  std::vector<double> own_errors_;       // [codes]: dp before the operand of PV is rounded
+  double leaning_of_normaliser_ = 0;     // the largest |sum of these| over keys
+  // A code whose score errs so much that its keys may gain much weight
   struct UnsureCode {
     size_t code;
     double error;  // of its score beside that of the heaviest code
   };
-  // What the p of a key of each code errs by, beside each maximum: passes::LeaningRoundings
-  struct CodeErrors {
-    std::vector<double> of_normaliser, of_operands;  // [codes]
-    double sum = 0;                                  // of of_operands, over keys
-  };
-  std::vector<CodeErrors> code_errors_;   // [kTriedMaxima], if SigmaModel::leans
-  double leaning_of_normaliser_ = 0;      // the largest |sum of of_normaliser| over keys
-  std::vector<UnsureCode> unsure_codes_;  // codes with keys whose weights may grow by their errors
-  double unsure_error_ = 0;               // the largest of these errors
-  bool saturated_ = false;                // values of a key with weight overflow the operand of PV
-  std::vector<size_t> bent_;              // codes whose scores a softcap makes nearly equal
-  double bent_error_ = 0;                 // bound of the error of these scores
+  std::vector<UnsureCode> unsure_codes_;
+  double unsure_error_ = 0;   // the largest of these errors
+  bool saturated_ = false;    // values of a key with weight overflow the operand of PV
+  std::vector<size_t> bent_;  // codes whose scores a softcap makes nearly equal
+  double bent_error_ = 0;     // bound of the error of these scores
   std::vector<double> p_, a2_, e2_, lone2_, shared2_, o_, rounding_, score_, p2v2_, flushed_,
       unsure_, zone_;
 };

@@ -4,11 +4,12 @@
 #include <cmath>
 
 namespace attest::core::passes {
+
 LeaningRoundings::LeaningRoundings(const BlockShape& shape)
     : head_dim_v_(shape.head_dim_v),
       errors_(kTileRows, shape.key_stride),
       own_errors_(size_t(shape.key_stride)),
-      beside_(size_t(kMaxima), Sums(shape)) {}
+      beside_(size_t(kTriedMaxima), Sums(shape)) {}
 
 void LeaningRoundings::start(const SigmaModel& model) {
   model_ = model;
@@ -58,7 +59,7 @@ LeaningRoundings::Errors LeaningRoundings::find(int64_t row, const double* o) co
 
 int64_t LeaningRoundings::bytes(const BlockShape& shape) {
   const int64_t numbers =
-      (kTileRows + 1) * shape.key_stride + kMaxima * kTaskRows * (shape.value_stride + 2);
+      (kTileRows + 1) * shape.key_stride + kTriedMaxima * kTaskRows * (shape.value_stride + 2);
   return numbers * int64_t(sizeof(double));
 }
 

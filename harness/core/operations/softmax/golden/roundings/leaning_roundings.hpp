@@ -12,13 +12,10 @@ namespace attest::core::passes {
 /// The errors that a row has because its probabilities are rounded, if SigmaModel::leans. Elsewhere
 /// sigma assumes that different p are rounded independently. That fails if many p are nearly equal:
 /// they round to the same side. A small softcap makes such clusters, so do the tokens of a flat
-/// picture, and in 8 bits all numbers are far apart. To which side p round depends on the maximum
-/// by which a kernel divides, and an online softmax has met others before the last. So this class
-/// rounds all p beside several maxima, over one step between numbers of the dtype.
+/// picture, and in 8 bits all numbers are far apart. This class rounds all p beside each of
+/// kTriedMaxima.
 class LeaningRoundings {
  public:
-  static constexpr int kMaxima = kTriedMaxima;
-
   explicit LeaningRoundings(const BlockShape& shape);
 
   /// Starts a task, for an arithmetic.
@@ -59,7 +56,7 @@ class LeaningRoundings {
   std::optional<SigmaModel> model_;  // of start()
   Matrix errors_;                    // [kTileRows, key_stride]: dp
   std::vector<double> own_errors_;   // [key_stride]: of one row, without the operand of PV
-  std::vector<Sums> beside_;         // [kMaxima]
+  std::vector<Sums> beside_;         // [kTriedMaxima]
 };
 
 }  // namespace attest::core::passes

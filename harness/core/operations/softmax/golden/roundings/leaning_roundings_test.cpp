@@ -95,7 +95,7 @@ TEST(LeaningRoundings, TryMaximaOverOneStep) {
   LeaningTrial trial(ATTEST_F8E4M3, 0);
   for (const double x : {0.9375, 0.875, 0.8125}) {
     double most = 0;
-    for (int n = 0; n < LeaningRoundings::kMaxima; ++n) {
+    for (int n = 0; n < kTriedMaxima; ++n) {
       const double scaled = std::min(x * (1 + n / 32.0), 1.0);
       most = std::max(most, std::fabs(rounded(scaled, ATTEST_F8E4M3) - scaled) / (1 + n / 32.0));
     }

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <span>
 
-#include "core/operations/numerics/rounding.hpp"
 #include "core/tensor/random.hpp"
 
 namespace attest::core::passes {
