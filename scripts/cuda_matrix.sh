@@ -109,23 +109,25 @@ function tell() {
 END { tell() }
 AWK
 status=0
+# ccache, if it is there, keeps each object and what ptxas reports of it, so PTX comes as text in the
+# object.
+cache=$(command -v ccache || true)
+export CCACHE_BASEDIR=$root
 compile() {  # compile SOURCE ARCHITECTURE
   local log=$folder/$(basename "$1").$2
   [[ ! -e $log.rows ]] || return 0
-  rm -rf "$log.kept"
-  mkdir "$log.kept"
-  "$nvcc" -std=c++17 -O3 -DNDEBUG --expt-relaxed-constexpr -Xcompiler -fPIC \
+  $cache "$nvcc" -std=c++17 -O3 -DNDEBUG --expt-relaxed-constexpr -Xcompiler -fPIC \
     -I "$root/harness" -I "$root/harness/abi" -I "$root/impls" \
     -DATTEST_ONLY_HEAD_DIM="$head_dim" $([[ $2 != 90a ]] || echo -DATTEST_SM90A) \
-    -gencode "arch=compute_$2,code=sm_$2" -Xptxas -v --resource-usage \
-    -c "$1" -o "$log.o" --keep --keep-dir "$log.kept" 2>"$log" || { cat "$log" >&2; return 4; }
-  awk -f "$folder/rows.awk" -v source="$(basename "$1" .cu)" -v sm="$2" "$log".kept/*.ptx "$log" |
-    c++filt >"$log.rows.new"
+    -gencode "arch=compute_$2,code=[sm_$2,compute_$2]" --no-compress -Xptxas -v --resource-usage \
+    -c "$1" -o "$log.o" 2>"$log" || { cat "$log" >&2; return 4; }
+  strings -a "$log.o" | awk -f "$folder/rows.awk" -v source="$(basename "$1" .cu)" -v sm="$2" \
+    - "$log" | c++filt >"$log.rows.new"
   mv "$log.rows.new" "$log.rows"
-  rm -r "$log.kept" "$log.o"
+  rm "$log.o"
 }
 export -f compile
-export folder nvcc root head_dim
+export folder nvcc cache root head_dim
 printf '%s\n' "${architectures[@]}" | while read -r architecture; do
   for source in "$root"/impls/*.cu "$root"/harness/core/operations/softmax/golden/row_kernels.cu; do
     printf '%s\0%s\0' "$source" "$architecture"
