@@ -106,8 +106,8 @@ std::vector<FillVerdict> judge_random_problems(const std::filesystem::path& path
     if (seconds_since(start) > options.seconds) break;
     const Problem problem = problem_of(options, index);
     // Ten relations and more cost three times what the fills do.
-    run.relations =
-        index / shards % kAskedForRelations == 0 ? RelationChoice::kAuto : RelationChoice::kNone;
+    const bool related = options.relations && index / shards % kAskedForRelations == 0;
+    run.relations = related ? RelationChoice::kAuto : RelationChoice::kNone;
     const std::string spec = print_problem(problem);
     CaseRunner runner(problem, spec, {"random", std::to_string(index), "random", ""},
                       tokens ? &*tokens : nullptr, run, rates);

@@ -25,6 +25,7 @@ struct TrialOptions {
   size_t each = 0;              // implementations a problem, drawn from the seed; 0: all
   std::string inputs;           // tokens, as in a suite: "image:width=224,..."; empty: none
   std::string fill;             // this one alone, or "all"; empty: those that judge by default
+  bool relations = true;        // one problem in four is asked for them too
 };
 
 /// One implementation on one problem and fill.

@@ -16,6 +16,7 @@ class Honesty : public ::testing::TestWithParam<const char*> {
   Honesty() {
     options_.timed = false;
     options_.diagnosed = false;
+    options_.relations = RelationChoice::kNone;
     options_.limits.case_limit_s = 1e6;
   }
 
@@ -24,7 +25,6 @@ class Honesty : public ::testing::TestWithParam<const char*> {
     const std::string spec = words + " dtype=" + GetParam();
     const Problem problem = parse_problem(spec);
     options_.fills = std::move(fills);
-    options_.relations = RelationChoice::kNone;
     CaseRunner runner(problem, spec, {"honesty", GetParam(), "random", ""}, nullptr, options_,
                       rates_);
     int count = 0;
@@ -79,6 +79,30 @@ constexpr const char *kSoftmax =
 
 TEST_P(Honesty, LiarsFailAndTheirTwinsPass) { expect_honesty(kSoftmax, 18); }
 
+// Relations run a kernel dozens of times. Smaller problems show as well that they hold.
+TEST_P(Honesty, TwinsHoldRelations) {
+  options_.relations = RelationChoice::kAll;
+  for (const std::string words : {"softmax num_heads=2 seq_len_q=37 seq_len_kv=150 head_dim=24 lse",
+                                  "linear num_heads=2 seq_len_q=37 seq_len_kv=150 head_dim=24"}) {
+    const std::string spec = words + " dtype=" + GetParam();
+    const Problem problem = parse_problem(spec);
+    CaseRunner runner(problem, spec, {"honesty", GetParam(), "random", ""}, nullptr, options_,
+                      rates_);
+    int twins = 0;
+    for (const Implementation& implementation : plugin_.implementations()) {
+      if (implementation.operation != problem.operation->number() ||
+          !implementation.name.starts_with("twin_"))
+        continue;
+      const Record record = runner.run(plugin_, implementation);
+      EXPECT_EQ(record.outcome.verdict(), Verdict::kPass)
+          << implementation.name << " on " << spec << ": " << record.outcome.reason;
+      EXPECT_GT(record.relations.size(), 5u) << implementation.name << " on " << spec;
+      ++twins;
+    }
+    EXPECT_GE(twins, 12) << spec;
+  }
+}
+
 // Without an lse only the output's own rounding tells, which a normaliser of half precision doubles
 // where that is f16. One of f16 adds less than a hundredth to what bf16 does, and hides there.
 TEST_P(Honesty, NormalisersInHalfPrecisionFailWithoutAnLse) {
@@ -86,7 +110,6 @@ TEST_P(Honesty, NormalisersInHalfPrecisionFailWithoutAnLse) {
                     spec = "softmax num_heads=2 seq_len_q=197 seq_len_kv=1021 head_dim=72 dtype=" +
                            storage;
   const Problem problem = parse_problem(spec);
-  options_.relations = RelationChoice::kNone;
   CaseRunner runner(problem, spec, {"honesty", storage, "random", ""}, nullptr, options_, rates_);
   int judged = 0;
   for (const Implementation& implementation : plugin_.implementations()) {
@@ -105,7 +128,6 @@ TEST_P(Honesty, NormalisersInHalfPrecisionFailWithoutAnLse) {
 TEST_P(Honesty, LiarsOfLinearAttentionFailAndTheirTwinsPass) { expect_honesty(kLinear, 12); }
 
 TEST_P(Honesty, LiarsOfDeformableAttentionFailAndTheirTwinsPass) {
-  options_.relations = RelationChoice::kNone;
   expect_honesty(kDeformable, 12);
 }
 
@@ -117,7 +139,6 @@ TEST_P(Honesty, LiarsOfGradientsFailAndTheirTwinsPass) {
   std::set<std::string> hidden;
   if (std::string(GetParam()) == "bf16")
     hidden = {"liar_backward_operand_tf32", "liar_backward_delta_tf32"};
-  options_.relations = RelationChoice::kNone;
   expect_honesty(
       "softmax_backward num_heads=2 num_kv_heads=1 seq_len_q=61 seq_len_kv=197 head_dim=24", 21,
       hidden);
