@@ -178,6 +178,29 @@ TEST_F(Relations, AreTriedWhereTheyAreCheapOrAskedFor) {
   EXPECT_FALSE(wants_relations(RelationChoice::kNone, small, 1));
 }
 
+// Alone each still finds its bug, and a bug that only another one sees passes.
+TEST_F(Relations, OneAloneIsCheckedIfItIsNamed) {
+  Plugin plugin(
+      plugin_path("relations"),
+      {.executable = find_worker(), .cpus = "", .limits = {.threads = 1, .timeout_s = 60}});
+  options_.fills = {"random", "huge"};
+  for (const auto& [name, only] :
+       {std::pair("relation_drift", "repetition"), std::pair("relation_normaliser", "row-sum")}) {
+    options_.only_relation = only;
+    const Record found = run(plugin, name, kDense);
+    EXPECT_EQ(names(found, false), std::set<std::string>{only});
+    EXPECT_EQ(found.outcome.verdict(), Verdict::kFail) << only;
+    options_.only_relation = "common-shift";
+    const Record missed = run(plugin, name, kDense);
+    EXPECT_EQ(names(missed, false), std::set<std::string>{"common-shift"});
+    EXPECT_EQ(missed.outcome.verdict(), Verdict::kPass) << missed.outcome.reason;
+  }
+  for (const char* only : {"changed-tensor", "plan-reuse"}) {
+    options_.only_relation = only;
+    EXPECT_EQ(names(run(plugin, "relation_drift", kDense), false), std::set<std::string>{only});
+  }
+}
+
 // Without all_checks the first that does not hold is the last.
 TEST_F(Relations, StopAtTheFirstThatDoesNotHold) {
   options_.all_checks = false;

@@ -409,16 +409,18 @@ void CaseRunner::check_relations(Trial& trial) {
   const bool all = options_.relations == RelationChoice::kAll;
   if (options_.relations == RelationChoice::kNone) return;
   if (given_ && !all) return;  // a vector says itself what is right
-  if (!goes_on(trial, check_repetition(trial))) return;
-  if (!goes_on(trial, check_changed_tensors(trial))) return;
+  const std::string& only = options_.only_relation;
+  const auto is_wanted = [&](std::string_view name) { return only.empty() || only == name; };
+  if (is_wanted(kRepetition) && !goes_on(trial, check_repetition(trial))) return;
+  if (is_wanted(kChangedTensor) && !goes_on(trial, check_changed_tensors(trial))) return;
   const double run_ns = trial.quickest_run_ns();
   if (!wants_relations(options_.relations, problem_, run_ns)) return;
   for (RelationChecks* checks : {first_relations(), huge_relations()}) {
     if (!checks) continue;
-    for (RelationRecord& relation : checks->run(trial, options_.all_checks))
+    for (RelationRecord& relation : checks->run(trial, options_.all_checks, only))
       if (!goes_on(trial, std::move(relation))) return;
   }
-  if (run_ns > kReusedRun_ns) return;
+  if (run_ns > kReusedRun_ns || !is_wanted(kPlanReuse)) return;
   if (!plan_reuse_)
     plan_reuse_ = std::make_unique<PlanReuse>(problem_, spec_seed(spec_), options_.diagnosed);
   if (std::optional<RelationRecord> reuse =

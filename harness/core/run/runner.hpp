@@ -41,6 +41,7 @@ struct RunOptions {
   std::vector<std::string>
       fills;  // judge only on these; kAllFills: on all; empty: on the default ones
   RelationChoice relations = RelationChoice::kAuto;
+  std::string only_relation;  // of those that are wanted, check this one alone; empty: all
   bool timed = true;
   // Only decide whether an implementation would run. If so, its record passes, has the estimates
   // and the names of the fills, and no results

@@ -6,6 +6,10 @@ namespace attest::testing {
 
 const core::RunOptions kAllFills{.relations = core::RelationChoice::kNone, .all_checks = true};
 
+core::RunOptions only_relation(const std::string& name) {
+  return {.relations = core::RelationChoice::kAll, .only_relation = name};
+}
+
 core::Record run_emulated(const std::string& implementation, const std::string& spec,
                           core::RunOptions options) {
   setenv("ATTEST_CUDA_DRIVER", ATTEST_BINARY_DIR "/tests/fake_cuda.so", 1);

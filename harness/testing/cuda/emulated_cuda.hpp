@@ -10,6 +10,9 @@ namespace attest::testing {
 /// Every fill, and no comparisons of runs.
 extern const core::RunOptions kAllFills;
 
+/// The default fills and one of the comparisons of runs, named as in records.
+core::RunOptions only_relation(const std::string& name);
+
 /// Makes the emulated device one of that compute capability, times 10, as long as it lives.
 struct EmulatedDevice {
   explicit EmulatedDevice(const char* capability) {

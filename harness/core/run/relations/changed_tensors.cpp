@@ -201,7 +201,7 @@ Outcome ChangedTensors::judge(const Trial& trial, const Change& change,
 }
 
 RelationRecord ChangedTensors::run(const Trial& trial, bool all) {
-  RelationRecord record{.relation = "changed-tensor"};
+  RelationRecord record{.relation = std::string(kChangedTensor)};
   size_t count = 0;
   const Outcome room = fits(trial, all, count);
   record.judgement.outcome = room;

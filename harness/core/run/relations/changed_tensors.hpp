@@ -16,6 +16,8 @@
 
 namespace attest::core {
 
+constexpr std::string_view kChangedTensor = "changed-tensor";  // in records
+
 class ChangedTensors {
  public:
   /// `first` has the inputs of the first fill. `seed` decides the other contents, and which tensors

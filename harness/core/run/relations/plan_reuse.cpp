@@ -301,7 +301,7 @@ std::optional<RelationRecord> PlanReuse::run(Plugin& plugin, const Implementatio
                                              bool again) {
   Parts mine = parts(plugin, implementation, again);
   if (mine.empty()) return std::nullopt;
-  RelationRecord record{.relation = "plan-reuse"};
+  RelationRecord record{.relation = std::string(kPlanReuse)};
   for (const auto& part : mine) make_inputs(part->member);
   FreshProcesses fresh(plugin);
   bool is_refused = false;  // a second plan while one is alive

@@ -18,6 +18,8 @@
 
 namespace attest::core {
 
+constexpr std::string_view kPlanReuse = "plan-reuse";  // in records
+
 class PlanReuse {
  public:
   /// Uses the problem and its variants (Operation::variants), with inputs from `seed`. The problem

@@ -149,9 +149,13 @@ RelationRecord RelationChecks::check(size_t index, Made& made) {
   return record;
 }
 
-std::vector<RelationRecord> RelationChecks::run(const Trial& trial, bool all) {
+std::vector<RelationRecord> RelationChecks::run(const Trial& trial, bool all,
+                                                std::string_view only) {
   std::vector<RelationRecord> records;
-  if (relations_.empty()) return records;
+  const auto is_wanted = [&](const auto& relation) {
+    return relation->suits(trial.arithmetic) && (only.empty() || relation->name() == only);
+  };
+  if (std::ranges::none_of(relations_, is_wanted)) return records;
   // As in all other runs: where tensors lie may decide how a kernel cuts its loops.
   trial.outputs->place(Side::kEnd);
   trial.outputs->poison();
@@ -163,7 +167,7 @@ std::vector<RelationRecord> RelationChecks::run(const Trial& trial, bool all) {
   }
   Made made{.trial = trial, .run_ns = run.run_ns};
   for (size_t index = 0; index < relations_.size(); ++index) {
-    if (!relations_[index]->suits(trial.arithmetic)) continue;
+    if (!is_wanted(relations_[index])) continue;
     records.push_back(check(index, made));
     if (!keep_)
       for (auto& derived : derived_[index]) derived.reset();

@@ -31,8 +31,9 @@ class RelationChecks {
                  std::string_view only = {});
   ~RelationChecks();
 
-  /// Checks the relations; without `all`, stops at the first that does not hold.
-  std::vector<RelationRecord> run(const Trial& trial, bool all);
+  /// Checks the relations, or the one named `only` if it is not empty; without `all`, stops at the
+  /// first that does not hold.
+  std::vector<RelationRecord> run(const Trial& trial, bool all, std::string_view only = {});
   /// Seconds spent so far in making inputs, and in goldens and comparisons.
   double inputs_s() const { return inputs_s_; }
   double judging_s() const { return judging_s_; }

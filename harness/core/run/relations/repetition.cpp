@@ -78,7 +78,7 @@ Outcome Repetition::fits(const Trial& trial, int runs) const {
 }
 
 RelationRecord Repetition::run(const Trial& trial, const Series& series) {
-  RelationRecord record{.relation = "repetition"};
+  RelationRecord record{.relation = std::string(kRepetition)};
   if (Outcome room = fits(trial, series.runs); !room.passes()) {
     record.judgement.outcome = std::move(room);
     return record;

@@ -20,6 +20,8 @@
 
 namespace attest::core {
 
+constexpr std::string_view kRepetition = "repetition";  // in records
+
 /// How often a plan runs if one run takes `run_ns`: 64, 10 or 3 times; 0: three runs take too long.
 /// Fewer times if `budget_ns`, that of timed runs, is small. `slow_too`: a longer run is accepted
 /// for three runs.
