@@ -8,10 +8,22 @@
 # it. That hides no missing include: what a header includes is checked by itself, and below its
 # includes a header sees the same with and without the precompiled one. So only a header whose
 # includes stand above everything else gets it.
+#
+# If ccache is there, what has not changed is not compiled again. All paths are relative to a folder
+# of this script, so that they are the same in each run.
 # usage: headers_alone.sh CC CXX SOURCE_DIR
 # Prints what does not compile. Exit code 1 if anything does not.
 set -uo pipefail
-cc=$1 cxx=$2 source=$3
+cc=$1 cxx=$2 source=source
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+ln -s "$(realpath "$3")" "$work/$source"
+cd "$work" || exit 1
+: >empty
+cache=$(command -v ccache || true)
+# ccache takes what a header includes from the compiler, so it need not preprocess, and a sum instead
+# of the 120 MB of a precompiled header.
+export CCACHE_DEPEND=1 CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_PCH_EXTSUM=1
 flags=(-Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Werror -fopenmp
   -I"$source/harness" -I"$source/harness/abi" -I"$source")
 
@@ -20,7 +32,7 @@ flags=(-Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Werror -fopenmp
 alone() {
   local header=$1
   shift
-  "$@" "${flags[@]}" -fsyntax-only -include "$header" /dev/null ||
+  $cache "$@" "${flags[@]}" -O0 -MD -c -o object -include "$header" empty ||
     { echo "does not compile alone: ${header#"$source"/} ($*)"; return 1; }
 }
 
@@ -60,15 +72,14 @@ including() {
       }' {} +
 }
 
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 declare -A precompiled  # of a header without harness/: what to include before it
 for large in core/operations/operation.hpp core/record/record.hpp; do  # the larger one last
   [[ -e $source/harness/$large ]] || continue
-  stub=$work/$(basename "$large")
+  stub=$(basename "$large")
   echo "#include \"$large\"" >"$stub"
-  "$cxx" -x c++-header -std=c++20 -I"$source/impls" "${flags[@]}" "$stub" -o "$stub.gch" \
-    2>/dev/null || continue
+  $cache "$cxx" -x c++-header -std=c++20 -I"$source/impls" "${flags[@]}" -MD "$stub" \
+    -o "$stub.gch" 2>/dev/null || continue
+  b2sum "$stub.gch" >"$stub.gch.sum"
   while IFS= read -r header; do precompiled[$header]=$stub; done < <(including "$large")
 done
 
