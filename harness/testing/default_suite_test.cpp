@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,11 +40,11 @@ bool is_right(const std::string& name) {
          name == "state_rounds_declared";
 }
 
-// What is right is judged on these alone.
+// What is right is judged on these alone. Honesty has more of what says the truth.
 const std::set<std::string>& cases_of_the_right() {
   static const std::set<std::string> kCases = {"tiny/dense",    "tiny/linear", "tiny/deformable",
                                                "tiny/backward", "dense/197",   "mask/197",
-                                               "bias/197",      "dense/1021"};
+                                               "bias/197"};
   return kCases;
 }
 
@@ -55,9 +56,35 @@ struct Job {
 // Which cases show most bugs of a plugin. They come first, and only decide how long a test takes.
 enum class First { kTiny, kLarger };
 
+std::set<std::string> words_of(std::string name) {
+  static const std::set<std::string> kOfMany = {"tiny", "backward", "key", "of"};
+  std::ranges::replace(name, '/', '_');
+  std::istringstream letters(name);
+  std::set<std::string> words;
+  for (std::string word; std::getline(letters, word, '_');)
+    if (!kOfMany.contains(word)) words.insert(word);
+  return words;
+}
+
+// Whether a case is likely to show a bug: their names share a word, as state_key_without_top_k and
+// tiny/top_k do. Some bugs pass many cases before another one shows them. Likely cases come before
+// all others, which only decides how long a test takes, too.
+bool may_show(const std::string& case_name, const std::string& bug) {
+  static const std::map<std::string, std::string> kOther = {
+      {"state_slow_from_run_10", "tiny/f8e4m3"},
+      {"step_restarts_after_hidden_t128", "key_padding/1021"},
+      {"step_both_kept_25th_rise_t64", "dense/4099"}};
+  if (is_right(bug)) return false;
+  if (const auto other = kOther.find(bug); other != kOther.end()) return case_name == other->second;
+  const std::set<std::string> of_case = words_of(case_name);
+  return std::ranges::any_of(words_of(bug),
+                             [&](const std::string& word) { return of_case.contains(word); });
+}
+
 // Most bugs that a tiny case shows appear in its first dtype.
 int rank(const Job& job, First first) {
-  if (first == First::kLarger) return !cases_of_the_right().contains(job.one.name);
+  if (first == First::kLarger)
+    return job.one.name != "dense/1021" && !cases_of_the_right().contains(job.one.name);
   if (!job.one.name.starts_with("tiny/")) return 2;
   return job.dtype != job.one.dtypes.front();
 }
@@ -92,7 +119,7 @@ bool is_left_out(const std::string& name) {
 enum class Checks { kFillsAlone, kAll, kAllAndTimed };
 
 // Which implementations of a plugin are judged.
-enum class Judged { kAll, kFirst, kBugs };
+enum class Judged { kAll, kFirst, kAllButFirst };
 
 core::RunOptions options_for(Checks checks, const core::Suite& suite) {
   core::RunOptions options;
@@ -107,7 +134,8 @@ core::RunOptions options_for(Checks checks, const core::Suite& suite) {
 
 /// Judges implementations of a plugin on the default suite, each until it has failed; not those
 /// that `found` has as caught. What should pass goes through some cases; the plugin's first
-/// implementation, which is right, through all that is tiny.
+/// implementation, which is right, through the fills of all that is tiny. The checks beside fills
+/// pass there too: FailsNoSlowKernelThatIsRightAndJudgesIfTimed.
 Outcomes run_default_suite(const std::string& library, Checks checks, First first,
                            Judged judged = Judged::kAll, Outcomes found = {}) {
   Plugin plugin(
@@ -118,18 +146,26 @@ Outcomes run_default_suite(const std::string& library, Checks checks, First firs
   core::Rates rates;
   const auto is_wanted = [&](const Implementation& impl, const std::string& case_name) {
     if (found.caught.count(impl.name)) return false;
-    if (judged == Judged::kBugs && is_right(impl.name)) return false;
-    if (impl.name == plugin.implementations().front().name) return case_name.starts_with("tiny/");
+    const bool is_first = impl.name == plugin.implementations().front().name;
+    if (judged == Judged::kAllButFirst && is_first) return false;
+    if (is_first && checks != Checks::kAll) return case_name.starts_with("tiny/");
     if (judged == Judged::kFirst) return false;
     const bool passes = is_right(impl.name) || is_left_out(impl.name);
     return !passes || cases_of_the_right().contains(case_name);
   };
-  for (const auto& [one, dtype] : jobs_of(suite, first)) {
+  std::vector<std::pair<Job, bool>>
+      jobs;  // and whether it is for the bugs that it is likely to show
+  for (const bool likely : {true, false})
+    for (const Job& job : jobs_of(suite, first))
+      if (!likely || first == First::kLarger || job.one.name.starts_with("tiny/"))
+        jobs.emplace_back(job, likely);
+  for (const auto& [job, likely] : jobs) {
+    const auto& [one, dtype] = job;
     const core::Problem problem = one.problem(dtype, 0);
     CaseRunner runner(problem, core::print_problem(problem), {"default", one.name, "random", ""},
                       nullptr, options, rates);
     for (const Implementation& impl : plugin.implementations()) {
-      if (!is_wanted(impl, one.name)) continue;
+      if (!is_wanted(impl, one.name) || (likely && !may_show(one.name, impl.name))) continue;
       const Record record = runner.run(plugin, impl);
       const std::string where = one.name + " " + std::string(core::dtype_name(dtype)) + ": ";
       if (!testing::catches(record).empty())
@@ -149,11 +185,10 @@ Outcomes run_default_suite(const std::string& library, Checks checks, First firs
 }
 
 /// As Checks::kAll, where most bugs show in fills. A record whose fills fail has no relations, so
-/// what fills alone catch need not be judged again. What is right is judged once, by all checks.
-Outcomes run_fills_then_all(const std::string& library, First first) {
-  Outcomes by_fills = run_default_suite(library, Checks::kFillsAlone, first, Judged::kBugs);
-  for (auto& [name, passed] : by_fills.passed) passed = 0;  // all checks count
-  return run_default_suite(library, Checks::kAll, first, Judged::kAll, std::move(by_fills));
+/// what fills alone catch need not be judged again.
+Outcomes run_fills_then_all(const std::string& library, First first, Judged judged = Judged::kAll) {
+  Outcomes by_fills = run_default_suite(library, Checks::kFillsAlone, first, judged);
+  return run_default_suite(library, Checks::kAll, first, judged, std::move(by_fills));
 }
 
 void expect_all_bugs_caught(const std::string& library, const Outcomes& found) {
@@ -168,9 +203,10 @@ void expect_all_bugs_caught(const std::string& library, const Outcomes& found) {
   }
 }
 
+// The next test judges the template as it is.
 TEST(DefaultSuite, FailsTheTemplateBrokenInEachFeature) {
-  const Outcomes found = run_fills_then_all("template_bugs.so", First::kTiny);
-  EXPECT_EQ(found.passed.size(), 45u);
+  const Outcomes found = run_fills_then_all("template_bugs.so", First::kTiny, Judged::kAllButFirst);
+  EXPECT_EQ(found.passed.size(), 44u);
   expect_all_bugs_caught("template_bugs.so", found);
 }
 
