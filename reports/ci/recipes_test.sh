@@ -15,12 +15,15 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 
+# One kernel is compiled for many jobs: a compiler cache spares all but the first.
+if cache=$(command -v ccache); then export CXX="$cache g++" CCACHE_BASEDIR=$work; fi
+
 # The archive, as `cpack -G TGZ` lays it out.
 "$cmake" --install "$build" --prefix "$work/attest-archive" >/dev/null
 tar -czf attest.tar.gz attest-archive
 
-# The runs judge one small case instead of the default suite, and --strict would miss the other
-# features.
+# The runs judge two implementations by one small case instead of the default suite, and --strict
+# would miss the other features.
 cat >small.json <<'JSON'
 {"name": "small", "summary": "one small case",
  "cases": [{"name": "dense", "operation": "softmax", "dtypes": ["f32"],
@@ -29,7 +32,8 @@ JSON
 cat >attest-small <<SH
 #!/usr/bin/env bash
 case \$1 in
-  run) shift; exec attest run $work/small.json --budget 5ms "\${@/--strict/--relations=auto}" ;;
+  run) shift; exec attest run $work/small.json --impl mine,naive --budget 5ms \
+    "\${@/--strict/--relations=auto}" ;;
   ab) shift; exec attest ab $work/small.json --budget 5ms --rounds 1 "\$@" ;;
   *) exec attest "\$@" ;;
 esac
@@ -42,8 +46,12 @@ git init -q -b main project
 cd project
 git config user.name nobody && git config user.email nobody@localhost
 "$work/attest-archive/bin/attest" new mine >/dev/null
-printf 'mine.so: mine.cpp\n\t$(CXX) -std=c++17 -O2 -shared -fPIC -I%s $< -o $@\n' \
-  "$work/attest-archive/include" >Makefile
+cat >Makefile <<MAKE
+mine.so: mine.o
+	\$(CXX) -shared \$< -o \$@
+mine.o: mine.cpp
+	\$(CXX) -std=c++17 -O2 -fPIC -I$work/attest-archive/include -c \$< -o \$@
+MAKE
 git add . && git commit -qm main
 git checkout -q -b harmless && echo "// harmless" >>mine.cpp && git commit -qam harmless
 git checkout -q -b broken main
