@@ -78,7 +78,7 @@ class Combined : public ::testing::TestWithParam<Kind> {
                          .limits = {.threads = 2, .timeout_s = 120}});
     const Family family{.name = "combined", .most_tokens = 0, .spec = nullptr};
     const MutantCase wanted{&family, 0, "f16", spec};
-    Trials trials(plugin, wanted, false);
+    Trials trials(plugin, wanted, Checks::kFirst);
     int tried = 0;
     for (const core::Implementation& one : plugin.implementations()) {
       if (std::ranges::find(mutants, one.name) == mutants.end()) continue;

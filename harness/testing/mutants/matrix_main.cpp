@@ -82,7 +82,7 @@ void try_mutants(core::Plugin& plugin, const MutantCase& wanted,
                  Collector& collector) {
   if (left.empty()) return;
   const auto start = core::Clock::now();
-  Trials trials(plugin, wanted, all_checks);
+  Trials trials(plugin, wanted, all_checks ? Checks::kAll : Checks::kFirst);
   for (const core::Implementation* mutant : left)
     collector.add(matrix_row(trials.run(*mutant), all_checks));
   const double seconds = core::seconds_since(start);

@@ -12,16 +12,15 @@ namespace {
 
 using core::FillRecord, core::Judgement, core::ReasonCode, core::Record, core::Verdict;
 
-core::RunOptions options(bool all_checks) {
+core::RunOptions options(Checks checks) {
   core::RunOptions made;
   made.limits.threads = 2;
   made.timed = false;
-  made.all_checks = all_checks;
+  made.all_checks = checks != Checks::kFirst;
   made.diagnosed = false;
   made.limits.case_limit_s = 1e6;  // slow machines too
-  // A verdict needs one check that fails, and the fills come first; the table of all checks has
-  // relations too.
-  made.relations = all_checks ? core::RelationChoice::kAuto : core::RelationChoice::kNone;
+  made.relations =
+      checks == Checks::kAll ? core::RelationChoice::kAuto : core::RelationChoice::kNone;
   return made;
 }
 
@@ -93,11 +92,11 @@ std::vector<Catch> catches(const Record& record) {
   return found;
 }
 
-Trials::Trials(core::Plugin& plugin, const MutantCase& wanted, bool all_checks)
+Trials::Trials(core::Plugin& plugin, const MutantCase& wanted, Checks checks)
     : plugin_(plugin),
       case_(wanted),
       problem_(core::parse_problem(wanted.spec)),
-      options_(options(all_checks)),
+      options_(options(checks)),
       runner_(problem_, core::print_problem(problem_),
               {"mutants", wanted.family->name, "random", ""}, nullptr, options_, rates_) {
   const auto takes = [&](const core::Implementation& one) {

@@ -26,6 +26,10 @@ struct Trial {
   std::string reason;
 };
 
+/// What a trial asks for: fills until one fails, all fills, or all fills and relations between
+/// runs, which take most of the time.
+enum class Checks { kFirst, kFills, kAll };
+
 /// Whether an implementation has no bug: mutant_none, step_none_t64.
 bool is_healthy(const std::string& implementation);
 /// The healthy implementation that has the mutant's tile size, by name; empty where the name has
@@ -37,7 +41,7 @@ class Trials {
  public:
   /// Throws Error where the healthy implementation, the first one that takes the case, does not
   /// pass. So does run, where the mutant's own twin does not.
-  Trials(core::Plugin& plugin, const MutantCase& wanted, bool all_checks);
+  Trials(core::Plugin& plugin, const MutantCase& wanted, Checks checks);
 
   /// Equivalent: the very bytes of its healthy twin under every fill, or the mutant refuses since
   /// they would be.
