@@ -19,10 +19,12 @@ step "built by g++ $version"
 # JetPack 6 has g++ 11. It takes what was built, which is C++20, and the other implementations, but
 # for those that need headers of libraries, as C++17.
 [[ $version == 11.* ]] || echo "NOT TESTED: the sources by g++ 11, which is not there"
+cache=()  # which keeps objects, but not what -fsyntax-only says
+if command -v ccache >/dev/null; then cache=(env CCACHE_BASEDIR="$source" ccache); fi
 takes() {  # takes SOURCE
-  "$compiler" -std=c++17 -fopenmp -fsyntax-only -Wall -Wextra -Werror -Iharness -Iharness/abi \
-    -Iimpls -isystem "${run%/*}/usr/include/eigen3" -isystem "${run%/*}/usr/include" "$1" \
-    >"$work/said" 2>&1
+  "${cache[@]}" "$compiler" -std=c++17 -fopenmp -O0 -c -o "$work/taken.o" -Wall -Wextra -Werror \
+    -Iharness -Iharness/abi -Iimpls -isystem "${run%/*}/usr/include/eigen3" \
+    -isystem "${run%/*}/usr/include" "$1" >"$work/said" 2>&1
 }
 for file in impls/*.cpp; do
   if [[ $file == *_test.cpp ]] || grep -qE 'oneapi/|onednn/|cudnn' "$file"; then continue; fi
