@@ -144,7 +144,7 @@ struct KeyPasses::Impl {
         order, rows,
         [&](const KeyBlock& block) {
           keys.load(task, block);
-          keys.find_magnitudes(model.squares());
+          keys.find_magnitudes(model.squares(), block.count());
         },
         [&](const KeyBlock& block, const Tile& tile) {
           tile_scores.find_with_errors(queries, keys, block, tile, model, common_dots);
@@ -175,7 +175,7 @@ struct KeyPasses::Impl {
         order, rows,
         [&](const KeyBlock& block) {
           keys.load(task, block);
-          keys.find_magnitudes(model.squares());
+          keys.find_magnitudes(model.squares(), block.count());
           values.load(task, block);
           if (model.needs_shared()) shared->load(keys, values, block);
         },

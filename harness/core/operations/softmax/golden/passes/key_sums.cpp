@@ -59,11 +59,11 @@ KeySums::KeySums(const BlockShape& shape)
       unsure2(kTaskRows, shape.value_stride),
       scalars(size_t(kTaskRows)) {}
 
-void KeySums::clear() {
+void KeySums::clear(int64_t rows) {
   for (Matrix* sums : {&pv, &reach, &p2v2, &a2v2, &e2v, &e2v2, &flushed, &flushed_most,
                        &flushed_least, &unsure, &unsure2})
-    sums->clear();
-  scalars.assign(scalars.size(), {});
+    sums->clear(rows);
+  std::fill_n(scalars.begin(), rows, Scalars{});
 }
 
 void KeySums::add_probabilities(const TileWeights& weights, const Values& values,

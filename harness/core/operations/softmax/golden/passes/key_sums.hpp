@@ -16,7 +16,8 @@ void add_weighted(const Matrix& weights, const Matrix& values, int64_t keys, con
 class KeySums {
  public:
   explicit KeySums(const BlockShape& shape);
-  void clear();
+  /// Sets the sums of the first `rows` rows to 0.
+  void clear(int64_t rows);
 
   /// Adds the block's keys to pv, reach and p2v2.
   void add_probabilities(const TileWeights& weights, const Values& values, const KeyBlock& block,

@@ -165,7 +165,7 @@ TEST(KeySums, StartAtZero) {
   EXPECT_EQ(row.common, 3);
   EXPECT_EQ(row.mean_dot, 4);
   EXPECT_EQ(row.sizes, 5);
-  trial.sums.clear();
+  trial.sums.clear(kTaskRows);
   EXPECT_EQ(trial.sums.row(kTaskRows - 1).pv[0], 0);
   EXPECT_EQ(trial.sums.row(0).unsure2[3], 0);
   EXPECT_EQ(trial.sums.row(3).mean_dot, 0);

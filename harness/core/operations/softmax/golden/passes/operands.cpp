@@ -74,8 +74,10 @@ void Keys::load(const RowTask& task, const KeyBlock& block) {
   }
 }
 
-void Keys::find_magnitudes(bool squared) {
-  write_magnitudes(transposed.numbers(), squared, magnitudes.numbers());
+void Keys::find_magnitudes(bool squared, int64_t keys) {
+  const auto columns = size_t(round_up(keys, kColumns));
+  for (int64_t d = 0; d < some_rows_.stride(); ++d)
+    write_magnitudes({transposed.row(d), columns}, squared, {magnitudes.row(d), columns});
 }
 
 double Keys::first_finite(const RowTask& task, int64_t channel) const {

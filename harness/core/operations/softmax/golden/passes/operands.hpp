@@ -33,7 +33,8 @@ struct Keys {
   Keys(const Tensor& k, const Geometry& geometry, const BlockShape& shape);
 
   void load(const RowTask& task, const KeyBlock& block);
-  void find_magnitudes(bool squared);
+  /// Writes `magnitudes` of the first `keys` keys of a block.
+  void find_magnitudes(bool squared, int64_t keys);
   /// A channel of the first key of the task in which it is finite; 0 if there is none.
   double first_finite(const RowTask& task, int64_t channel) const;
 

@@ -56,7 +56,7 @@ TEST(Operands, KeysAreTransposedAndPaddedWithZeros) {
   Keys keys(c.tensors[ATTEST_K], geometry, shape);
   std::fill(keys.transposed.numbers().begin(), keys.transposed.numbers().end(), std::nan(""));
   keys.load(kTask, KeyBlock(order, 0, shape.keys));
-  keys.find_magnitudes(true);
+  keys.find_magnitudes(true, 18);
   for (int64_t d = 0; d < 5; ++d) {
     for (int64_t key = 0; key < 18; ++key) {
       const double k = c.tensors[ATTEST_K].at({1, 1, 2 + key, d});

@@ -21,7 +21,7 @@ SecondPass::SecondPass(const Geometry& geometry, const BlockShape& shape)
     : geometry_(geometry), weights_(shape), sums_(shape), equal_sums_(shape.head_dim_v, sums_) {}
 
 void SecondPass::start(int64_t rows, bool has_groups) {
-  sums_.clear();
+  sums_.clear(rows);
   grouped_rows_ = has_groups ? rows : 0;
   equal_sums_.start(grouped_rows_);
 }

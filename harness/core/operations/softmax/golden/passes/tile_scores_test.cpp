@@ -53,7 +53,7 @@ struct ScoresTrial {
   void find(const KeyOrder& order, int64_t begin, const SigmaModel& model) {
     const KeyBlock block(order, begin, shape.keys);
     keys.load(task, block);
-    keys.find_magnitudes(model.squares());
+    keys.find_magnitudes(model.squares(), block.count());
     queries.find_magnitudes(kRows, model.squares());
     scores.find_with_errors(queries, keys, block, {.first = 0, .rows = rows}, model);
   }

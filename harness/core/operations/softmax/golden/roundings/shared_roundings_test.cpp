@@ -65,7 +65,7 @@ struct SharedTrial {
     for (int64_t begin = 0; begin < kKeys;) {
       const KeyBlock block(order, begin, most);
       keys.load({.b = 0, .kv_head = 0, .begin = 0, .end = 2, .keys = {0, kKeys}}, block);
-      keys.find_magnitudes(true);
+      keys.find_magnitudes(true, block.count());
       values.load({.b = 0, .kv_head = 0, .begin = 0, .end = 2, .keys = {0, kKeys}}, block);
       shared.load(keys, values, block);
       scores.find_with_errors(queries, keys, block, tile, model);
