@@ -1,5 +1,6 @@
 // The main of a fuzzer where libFuzzer is not at hand: replays its corpus, and seeded mutations of
-// every file of it.
+// every file of it: ATTEST_MUTATIONS, unless the environment variable ATTEST_REPLAY_MUTATIONS names
+// a number.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -136,7 +137,7 @@ int main(int argc, char** argv) {
     return 1;
   }
   const char* named = std::getenv("ATTEST_REPLAY_MUTATIONS");
-  const uint64_t mutations = named ? std::strtoull(named, nullptr, 10) : 3000;
+  const uint64_t mutations = named ? std::strtoull(named, nullptr, 10) : ATTEST_MUTATIONS;
   for (size_t s = 0; s < seeds.size(); ++s) {
     run(seeds[s].bytes);
     for (uint64_t m = 0; m < mutations; ++m) {
