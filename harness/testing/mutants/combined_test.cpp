@@ -26,18 +26,18 @@ void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
 
 const Kind kKinds[] = {
     {"mask_beside_alibi", "seq_len_q=197 mask=[1,1,197,197] alibi_slopes",
-     "seq_len_q=515 seq_len_kv=4099 mask=[1,1,515,4099] alibi_slopes"},
+     "seq_len_q=131 seq_len_kv=4099 mask=[1,1,131,4099] alibi_slopes"},
     {"bias_beside_alibi", "seq_len_q=197 bias=[1,1,197,197] alibi_slopes",
-     "seq_len_q=515 seq_len_kv=4099 bias=[1,1,515,4099] alibi_slopes"},
+     "seq_len_q=131 seq_len_kv=4099 bias=[1,1,131,4099] alibi_slopes"},
     {"mask_on_a_grid",
      "seq_len_q=210 grid_height=15 grid_width=14 window_height=15 window_width=14 "
      "mask=[1,1,210,210]",
      "seq_len_q=2050 grid_height=50 grid_width=41 window_height=50 window_width=41 "
      "mask=[1,1,2050,2050]"},
     {"bias_of_rows", "seq_len_q=197 bias=[1,1,197,1]",
-     "seq_len_q=515 seq_len_kv=4099 bias=[1,1,515,1]"},
+     "seq_len_q=131 seq_len_kv=4099 bias=[1,1,131,1]"},
     {"alibi_with_sinks", "seq_len_q=197 alibi_slopes sinks",
-     "seq_len_q=515 seq_len_kv=4099 alibi_slopes sinks"},
+     "seq_len_q=131 seq_len_kv=4099 alibi_slopes sinks"},
     {"wide_windows",
      "seq_len_q=285 grid_height=19 grid_width=15 window_height=19 window_width=15 rel_bias",
      "seq_len_q=2050 grid_height=50 grid_width=41 window_height=50 window_width=41 rel_bias"},
@@ -47,9 +47,9 @@ const Kind kKinds[] = {
      "seq_len_q=2050 grid_height=50 grid_width=41 window_height=50 window_width=41 shift_y=5 "
      "shift_x=4 shift_bias=-2 rel_bias bias=[1,1,1,2050]"},
     {"softcap_with_bias", "seq_len_q=197 softcap=3 bias=[1,2,197,197]",
-     "seq_len_q=515 seq_len_kv=4099 softcap=3 bias=[1,1,515,4099]"},
+     "seq_len_q=131 seq_len_kv=4099 softcap=3 bias=[1,1,131,4099]"},
     {"softcap_with_shared_bias", "seq_len_q=197 softcap=3 bias=[1,1,197,197]",
-     "seq_len_q=515 seq_len_kv=4099 softcap=20 bias=[1,1,515,4099]"},
+     "seq_len_q=131 seq_len_kv=4099 softcap=20 bias=[1,1,131,4099]"},
     {"softcap_with_rel_bias",
      "seq_len_q=210 softcap=3 grid_height=15 grid_width=14 window_height=15 window_width=14 "
      "rel_bias",
