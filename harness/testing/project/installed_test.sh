@@ -12,6 +12,9 @@ if [[ ! -x $build/bin/attest ]]; then
 fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+if cache=$(command -v ccache); then
+  export CMAKE_CXX_COMPILER_LAUNCHER=$cache CCACHE_BASEDIR=$work
+fi
 "$cmake" --install "$build" --prefix "$work/first" >/dev/null
 mv "$work/first" "$work/prefix"
 mkdir "$work/elsewhere"
