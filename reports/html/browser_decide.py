@@ -4,9 +4,10 @@ import os
 
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import Select, WebDriverWait
+from selenium.webdriver.support.ui import Select
 
 import questions
+from browser_wait import wait
 
 ASK = """
     const [cases, values] = arguments;
@@ -127,7 +128,7 @@ def follow_link(browser, page):
     assert Select(by_id("decide-period")).first_selected_option.text == "any"
     by_id("decide-error").send_keys("0.5")
     answer, link = by_id("answer").text, by_id("decide-link").get_attribute("href")
-    WebDriverWait(browser, 10).until(lambda _: browser.current_url == link)
+    wait(browser).until(lambda _: browser.current_url == link)
     browser.get("about:blank")
     browser.get(link)
     assert by_id("answer").text == answer and "7.00 ms" in answer, by_id("answer").text

@@ -3,7 +3,8 @@ layout_run.py, whose run did not end."""
 import json
 
 from selenium.webdriver.common.by import By
-from selenium.webdriver.support.ui import WebDriverWait
+
+from browser_wait import wait
 
 TABLES = """
     return [...document.querySelectorAll(".scroll")].filter(one => one.clientWidth > 0).map(one => {
@@ -26,7 +27,7 @@ def open_at(browser, page, width, scheme="light"):
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
         "width": width, "height": 1400, "deviceScaleFactor": 1, "mobile": width < 600})
     browser.get("file://" + page)
-    WebDriverWait(browser, 30).until(
+    wait(browser).until(
         lambda driver: driver.execute_script("return document.body.dataset.charts || null"))
 
 

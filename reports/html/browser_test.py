@@ -23,13 +23,14 @@ try:
     from selenium.webdriver.common.action_chains import ActionChains
     from selenium.webdriver.common.by import By
     from selenium.webdriver.common.keys import Keys
-    from selenium.webdriver.support.ui import Select, WebDriverWait
+    from selenium.webdriver.support.ui import Select
 except ImportError:
     print("NOT TESTED: no python3-selenium")
     sys.exit(77)
 
 import browser_decide
 import browser_layout
+from browser_wait import wait
 
 
 def open_browser():
@@ -56,6 +57,14 @@ def rows(browser, table):
     return browser.find_elements(By.CSS_SELECTOR, f"#{table}-table tbody tr")
 
 
+def shown_cells(browser, table):
+    """The texts of all cells as they are shown, row by row."""
+    return browser.execute_script("""
+        const rows = document.querySelectorAll(`#${arguments[0]}-table tbody tr`);
+        return [...rows].map(row => [...row.querySelectorAll("td")].map(
+          cell => cell.innerText.trim()));""", table)
+
+
 def choose_baseline(browser):
     """The last column of the speed table then has each record's speed-up on the same problem."""
     data = json.loads(browser.execute_script(
@@ -67,8 +76,8 @@ def choose_baseline(browser):
     assert max(expected) > 1.1, "the golden results have something faster than naive"
     select = Select(browser.find_element(By.ID, "speed-baseline"))
     select.select_by_value("naive")
-    cells = [row.find_elements(By.TAG_NAME, "td")[-1].text for row in rows(browser, "speed")]
-    shown = sorted(float(cell.split()[0]) for cell in cells if cell)
+    ratios = [row[-1] for row in shown_cells(browser, "speed")]
+    shown = sorted(float(ratio.split()[0]) for ratio in ratios if ratio)
     assert len(shown) == len(expected), (shown, expected)
     assert all(abs(a / b - 1) < 0.01 for a, b in zip(shown, expected)), (shown, expected)
     select.select_by_value("")
@@ -78,7 +87,7 @@ def choose_baseline(browser):
 
 def wait_for_charts(browser):
     """How the page shows its charts: "drawn" or "tables"."""
-    found = WebDriverWait(browser, 30).until(
+    found = wait(browser).until(
         lambda driver: driver.execute_script("return document.body.dataset.charts || null"))
     return found
 
@@ -191,9 +200,9 @@ def look_at_charts(browser):
     filtered.select_by_value("naive")
     shown = lambda driver: {mark["label"].split("; ")[0].split()[-1]
                             for mark in points(driver, data["charts"][0])} == {"naive"}
-    WebDriverWait(browser, 30).until(shown)
+    wait(browser).until(shown)
     filtered.select_by_value("")
-    WebDriverWait(browser, 30).until(
+    wait(browser).until(
         lambda driver: len(points(driver, data["charts"][0])) == len(rows_of(
             data, data["charts"][0])))
 
@@ -209,7 +218,7 @@ def use_chart(browser, folder):
     tip = browser.find_element(By.CSS_SELECTOR, ".tip")
     assert tip.text.split("\n")[0] == mark.get_attribute("aria-label").split("; ")[0], tip.text
     figure.find_element(By.TAG_NAME, "summary").click()
-    WebDriverWait(browser, 30).until(
+    wait(browser).until(
         lambda _: len(figure.find_elements(By.CSS_SELECTOR, "tbody tr")) ==
         len(rows_of(data, chart)))
 
@@ -219,7 +228,7 @@ def use_chart(browser, folder):
     browser.execute_cdp_cmd("Browser.setDownloadBehavior",
                             {"behavior": "allow", "downloadPath": os.path.abspath(folder)})
     figure.find_element(By.CSS_SELECTOR, "button.more").click()
-    WebDriverWait(browser, 30).until(lambda _: os.path.exists(path))
+    wait(browser).until(lambda _: os.path.exists(path))
     with open(path, newline="", encoding="utf-8") as file:
         lines = list(csv.reader(file))
     assert len(lines) == 1 + len(rows_of(data, chart)), lines
@@ -283,14 +292,14 @@ def look_at_free_memory(browser):
 
 
 def look_at_errors(browser, page):
-    """The picture of a wrong output: a rectangle for each run of equal cells, over what it says."""
-    browser.get("file://" + page)
+    """The picture of a wrong output: a rectangle for each run of equal cells, over what it says.
+    `page` has the records of the open page."""
     records = data_of(browser)["records"]
     number, fill = next((number, fill) for number, record in enumerate(records)
                         for fill in record.get("fills", []) if "map" in fill)
     cells = fill["map"]["cells"]
+    browser.get("about:blank")  # else the page is not loaded anew
     browser.get(f"file://{page}#record-{number}")
-    browser.refresh()
     picture = browser.find_element(By.CSS_SELECTOR, "dialog svg.errors")
     assert fill["locations"][0] in picture.get_attribute("aria-label")
     shown = [(part.get_attribute("class"), part.get_attribute("textContent"),
@@ -305,8 +314,6 @@ def look_at_errors(browser, page):
         assert wrong[:2] == (
             "wrong", f"query {last}, batch x head {head}: not finite, or beyond all measure"), wrong
         assert abs(right[2] - last / (last + 1)) < 0.02 and wrong[2] < 0.03, shown
-    browser.get("file://" + page)
-    browser.refresh()
 
 
 def look_at_tokens(browser, page):
@@ -378,14 +385,13 @@ def look_at_axes(browser):
     assert {"varied", "never given"} <= set(states), states
     select = Select(browser.find_element(By.ID, "axes-state"))
     select.select_by_value("never given")
-    shown = [row.find_elements(By.TAG_NAME, "td")[1].text for row in rows(browser, "axes")]
+    shown = [row[1] for row in shown_cells(browser, "axes")]
     assert shown == [axis["axis"] for axis in data["axes"] if axis["state"] == "never given"], shown
     select.select_by_value("")
+    shown = {row[1]: row for row in shown_cells(browser, "axes")}
     assert len(rows(browser, "axes")) == len(states)
-    shown = {row.find_elements(By.TAG_NAME, "td")[1].text: row.find_elements(By.TAG_NAME, "td")
-             for row in rows(browser, "axes")}
-    cells = [cell.text for cell in shown["causal" if "causal" in shown else "window_right"]]
-    assert cells[2] == "never given" and cells[4] == "varied" and cells[5], cells
+    causal = shown["causal" if "causal" in shown else "window_right"]
+    assert causal[2] == "never given" and causal[4] == "varied" and causal[5], causal
     assert "linear" in browser.find_element(By.ID, "other-operations").text
 
 
@@ -403,7 +409,7 @@ def look_at_noise(browser):
     noisy = [record for record in data_of(browser)["records"] if "noise" in record]
     assert noisy
     browser.find_element(By.CSS_SELECTOR, "#noisy-link a").click()
-    WebDriverWait(browser, 10).until(lambda _: browser.find_element(
+    wait(browser).until(lambda _: browser.find_element(
         By.ID, "filter-count").text.startswith(f"{len(noisy)} of "))
     shown = browser.find_element(By.CSS_SELECTOR, "#speed-table tbody").text
     assert all(record["impl"] in shown for record in noisy), shown
@@ -442,7 +448,7 @@ def look_at_energy(browser, page, folder, axe, has_vega):
     assert cells[1][2].split() == ["\u221210.0", "mJ"], cells
     assert chart_of(data, "energy")["columns"][1]["from"] == "energy.run"
     look(browser, page, os.path.join(folder, "energy"))
-    check_access(browser, page, axe)
+    check_access(browser, page, axe, ["#energy"])
 
 
 def look_at_projection(browser):
@@ -476,7 +482,7 @@ def look_at_history(browser, page, folder, axe):
     assert "+10.0 %" in part.find_element(By.TAG_NAME, "tbody").text
     look_at_projection(browser)
     look(browser, page, os.path.join(folder, "history"))
-    check_access(browser, page, axe)
+    check_access(browser, page, axe, ["#history", "#projection"])
 
 
 def use(browser):
@@ -533,15 +539,16 @@ def look(browser, page, folder):
 
 
 RUN_AXE = """
-    const done = arguments[0];
+    const [parts, done] = arguments;
     const words = one => `${one.id} (${one.help}): ${one.nodes.map(node => node.html).join("; ")}`;
-    axe.run(document).then(found => done([found.passes.length, found.violations.map(words)]),
+    axe.run(parts ? {include: parts.map(part => [part])} : document).then(found => done([found.passes.length, found.violations.map(words)]),
       error => done([0, [String(error)]]));
 """
 
 
-def check_access(browser, page, axe):
-    """axe-core finds nothing that keeps a reader from using the page, or an open record."""
+def check_access(browser, page, axe, parts=None):
+    """axe-core finds nothing that keeps a reader from using the page, or an open record. With
+    parts, it looks at these alone, and not at what the page shares with others."""
     if not os.path.exists(axe):
         print("NOT TESTED: the check by axe (scripts/axe.sh fetches it)")
         return
@@ -553,7 +560,8 @@ def check_access(browser, page, axe):
     for open_record in (False, True):
         if open_record:
             browser.find_element(By.CSS_SELECTOR, "#matrix-table button.cell").click()
-        passes, violations = browser.execute_async_script(RUN_AXE)
+        passes, violations = browser.execute_async_script(
+            RUN_AXE, ["dialog[open]"] if open_record else parts)
         assert not violations, violations
         assert passes > 10, f"axe tried {passes} rules only"
 
@@ -581,13 +589,13 @@ def main():
             look_at_charts(browser)
             use_chart(browser, folder)
             look_at_free_memory(browser)
-        browser_decide.follow_link(browser, page)
-        browser_decide.refuse_limits(browser, page)
+        browser_decide.follow_link(browser, tables)
+        browser_decide.refuse_limits(browser, tables)
         look_at_axes(browser)
         look_at_words(browser)
         look_at_noise(browser)
         look_at_memory(browser)
-        look_at_errors(browser, page)
+        look_at_errors(browser, tables)
         look(browser, page, folder)
         check_access(browser, page, axe)
         print_page(browser, folder)
