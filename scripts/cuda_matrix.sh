@@ -109,8 +109,8 @@ function tell() {
 END { tell() }
 AWK
 status=0
-# ccache, if it is there, keeps each object and what ptxas reports of it, so PTX comes as text in the
-# object.
+# ccache, if it is there, keeps each object and what ptxas reports of it. So the object has the PTX
+# as text.
 cache=$(command -v ccache || true)
 export CCACHE_BASEDIR=$root
 compile() {  # compile SOURCE ARCHITECTURE

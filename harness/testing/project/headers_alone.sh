@@ -21,8 +21,8 @@ ln -s "$(realpath "$3")" "$work/$source"
 cd "$work" || exit 1
 : >empty
 cache=$(command -v ccache || true)
-# ccache takes what a header includes from the compiler, so it need not preprocess, and a sum instead
-# of the 120 MB of a precompiled header.
+# ccache is told by the compiler what a header includes, so it need not preprocess, and takes a sum
+# instead of the 120 MB of a precompiled header.
 export CCACHE_DEPEND=1 CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_PCH_EXTSUM=1
 flags=(-Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Werror -fopenmp
   -I"$source/harness" -I"$source/harness/abi" -I"$source")
