@@ -23,16 +23,5 @@ sed "s:.* ::; s:^$source/::; s:^$build/::" commands >sources
 sed 's:\(.*\)\.cpp$:& \1.hpp:' sources | bash "$here/slice.sh" sources_alone "$source" 31 >slice
 awk 'NR == FNR { wanted[$1]; next } FNR in wanted' \
   <(grep -nxFf slice sources | cut -d : -f 1) commands >wanted
-if cache=$(command -v ccache); then
-  # ccache remembers what compiled. It knows the compiler by its version, and $build as a relative
-  # path.
-  sed -i "s:^\([^ ]*\) \(.*\) -fsyntax-only :COMPILER=\1 $cache $here/checking_compiler.sh \2 \
--MD -MF \$\$.d -o \$\$.o -c :" wanted
-  check() { "$COMPILER" "$@" -fsyntax-only; }
-  export -f check
-  export CHECK=check CCACHE_DEPEND=1 CCACHE_NOHASHDIR=1 CCACHE_BASEDIR=$build \
-    CCACHE_COMPILERTYPE=gcc \
-    CCACHE_COMPILERCHECK="string:alone $("$(head -1 commands | cut -d ' ' -f 1)" --version)"
-fi
 [[ $(wc -l <wanted) -ge $(wc -l <slice) ]] || { echo "sources of the slice are lost"; exit 1; }
 xargs -r -d '\n' -n 1 -P 2 bash -c <wanted || exit 1

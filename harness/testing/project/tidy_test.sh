@@ -23,31 +23,10 @@ grep -o '"file": "[^"]*"' "$build/compile_commands.json" | cut -d '"' -f 4 |
     echo "$unit" "$({ sed -n 's/^#include "\(.*\.cp*\)"$/\1/p' "$unit"; echo "$unit"; } |
       sed -n "s:^$source/::p" | sed 's:\(.*\)\.cpp$:& \1.hpp:' | paste -sd ' ')" .clang-tidy
   done | bash "$here/slice.sh" tidy "$source" 17 >"$build/slice"
-# The command that compiles each of these.
-sed -n 's/^ *"command": "\(.*\)",$/\1/p' "$build/compile_commands.json" |
-  sed 's/\\"/"/g; s/\\\\/\\/g; s/^[^ ]*//; s/ -o [^ ]* -c / /' |
-  awk 'NR == FNR { wanted[$1]; next } $NF in wanted' "$build/slice" - >"$build/commands"
-[[ $(wc -l <"$build/commands") == $(wc -l <"$build/slice") ]] ||
-  { echo "units of the slice are lost"; exit 1; }
-# tidy OPTION ... UNIT: clang-tidy takes the options from the build folder.
-tidy() {
-  clang-tidy-19 -p "$build" --quiet --config-file="$source/.clang-tidy" \
-    --extra-arg=-Wno-everything "${@: -1}"
-}
-# The same, for ccache to remember. clang says what the unit includes.
-tidy_for_ccache() { clang-19 -w -E "$@" -o /dev/null && tidy "$@"; }
-export -f tidy tidy_for_ccache
-export build source CHECK=tidy_for_ccache
-run=tidy
-if cache=$(command -v ccache) && command -v clang-19 >/dev/null; then
-  run="$cache $here/checking_compiler.sh -MD -MF \$\$.d -o \$\$.o -c"
-  export CCACHE_DEPEND=1 CCACHE_NOHASHDIR=1 CCACHE_BASEDIR=$build CCACHE_COMPILERTYPE=gcc
-  export CCACHE_EXTRAFILES=$source/.clang-tidy
-  export CCACHE_COMPILERCHECK="string:tidy $(clang-tidy-19 --version)"
-fi
 # A finding in a header is found from several sources; it is printed once.
 status=0
-(cd "$build" && sed "s:^:$run :" commands | xargs -r -d '\n' -n 1 -P 2 bash -c) \
+xargs -r -a "$build/slice" -n 1 -P 2 clang-tidy-19 -p "$build" --quiet \
+  --config-file="$source/.clang-tidy" --extra-arg=-Wno-everything \
   >"$build/found" 2>"$build/errors" || status=$?
 grep -E ': (error|warning): ' "$build/found" "$build/errors" -h | sort -u || true
 exit $status
