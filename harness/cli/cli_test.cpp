@@ -944,8 +944,7 @@ TEST_F(Cli, SaysWhatMostFailuresHaveInCommon) {
 }
 
 // The promise that a right kernel never fails, on every feature: each implementation passes each
-// case that it supports. The smaller suite alone has relations. default_suite_test judges the slow
-// template on all that is tiny.
+// case that it supports. The smaller suite alone has relations.
 class CliSuite : public Cli, public ::testing::WithParamInterface<const char*> {};
 
 TEST_P(CliSuite, EveryImplementationPasses) {
@@ -963,6 +962,17 @@ TEST_P(CliSuite, EveryImplementationPasses) {
                            "deformable_cpu", "naive_backward", "flash_backward_cpu"})
     EXPECT_GE(passes[impl], 2) << impl;
 }
+// What `attest new` writes is slow.
+TEST_F(Cli, TheTemplateOfAnImplementationPassesSmoke) {
+  const Outcome outcome = attest("run smoke --judge-only --threads 1 --case-limit 1 --plugin " +
+                                 kMinimal + " --impl naive_minimal -o all.jsonl");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  int passes = 0;
+  for (const json& line : lines("all.jsonl"))
+    passes += line["type"] == "result" && line["verdict"] == "pass";
+  EXPECT_GT(passes, 50);
+}
+
 INSTANTIATE_TEST_SUITE_P(Suites, CliSuite, ::testing::Values("smoke", "default"),
                          [](const auto& suite) { return std::string(suite.param); });
 

@@ -25,6 +25,7 @@ constexpr double kSlowRun_ns = 1e9, kFillsShare = 0.75;
 // Of a problem whose key permutation on `huge` costs a golden of some 30 ms
 constexpr double kHugeFlops = 2e8;
 constexpr std::string_view kHuge = "huge";  // the fill of extreme scores
+constexpr std::string_view kKeyPermutation = "key-permutation";
 // Some fifty runs of plan-reuse take seconds then, whatever is asked for
 constexpr double kReusedRun_ns = 0.1e9;
 // Of the memory that is available
@@ -369,6 +370,10 @@ RelationRecord CaseRunner::check_changed_tensors(const Trial& trial) {
       trial, wants_relations(options_.relations, problem_, trial.quickest_run_ns()));
 }
 
+bool CaseRunner::is_wanted(std::string_view relation) const {
+  return options_.only_relation.empty() || options_.only_relation == relation;
+}
+
 // On the first fill that relations hold on; null: there is none.
 RelationChecks* CaseRunner::first_relations() {
   const auto first = std::ranges::find_if(fills_, [this](const std::string& fill) {
@@ -376,13 +381,15 @@ RelationChecks* CaseRunner::first_relations() {
   });
   if (first == fills_.end()) return nullptr;
   if (!relations_)
-    relations_ = std::make_unique<RelationChecks>(problem_, inputs(*first), goldens_);
+    relations_ = std::make_unique<RelationChecks>(problem_, inputs(*first), goldens_,
+                                                  options_.only_relation, false);
   return relations_.get();
 }
 
 // Key permutation on the fill whose logits rise furthest, where the problem has it and relations
 // are on another one.
 RelationChecks* CaseRunner::huge_relations() {
+  if (!is_wanted(kKeyPermutation)) return nullptr;
   if (options_.relations != RelationChoice::kAll &&
       problem_.operation->flops(problem_) > kHugeFlops)
     return nullptr;
@@ -390,7 +397,7 @@ RelationChecks* CaseRunner::huge_relations() {
     return nullptr;
   if (!huge_relations_)
     huge_relations_ = std::make_unique<RelationChecks>(problem_, inputs(std::string(kHuge)),
-                                                       goldens_, "key-permutation");
+                                                       goldens_, kKeyPermutation, true);
   return huge_relations_.get();
 }
 
@@ -409,15 +416,13 @@ void CaseRunner::check_relations(Trial& trial) {
   const bool all = options_.relations == RelationChoice::kAll;
   if (options_.relations == RelationChoice::kNone) return;
   if (given_ && !all) return;  // a vector says itself what is right
-  const std::string& only = options_.only_relation;
-  const auto is_wanted = [&](std::string_view name) { return only.empty() || only == name; };
   if (is_wanted(kRepetition) && !goes_on(trial, check_repetition(trial))) return;
   if (is_wanted(kChangedTensor) && !goes_on(trial, check_changed_tensors(trial))) return;
   const double run_ns = trial.quickest_run_ns();
   if (!wants_relations(options_.relations, problem_, run_ns)) return;
   for (RelationChecks* checks : {first_relations(), huge_relations()}) {
     if (!checks) continue;
-    for (RelationRecord& relation : checks->run(trial, options_.all_checks, only))
+    for (RelationRecord& relation : checks->run(trial, options_.all_checks))
       if (!goes_on(trial, std::move(relation))) return;
   }
   if (run_ns > kReusedRun_ns || !is_wanted(kPlanReuse)) return;

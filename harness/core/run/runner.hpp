@@ -41,7 +41,9 @@ struct RunOptions {
   std::vector<std::string>
       fills;  // judge only on these; kAllFills: on all; empty: on the default ones
   RelationChoice relations = RelationChoice::kAuto;
-  std::string only_relation;  // of those that are wanted, check this one alone; empty: all
+  // Of those that are wanted, check this one alone, by the name that records have without a fill.
+  // Empty: all
+  std::string only_relation{};
   bool timed = true;
   // Only decide whether an implementation would run. If so, its record passes, has the estimates
   // and the names of the fills, and no results
@@ -132,6 +134,7 @@ class CaseRunner {
   Outcome beyond_outputs(const Trial& trial, const PreparedInputs& prepared,
                          const FillRecord& fill);
   void check_relations(Trial& trial);
+  bool is_wanted(std::string_view relation) const;
   RelationRecord check_repetition(const Trial& trial);
   RelationRecord check_changed_tensors(const Trial& trial);
   const PreparedInputs* other_inputs(const Trial& trial);

@@ -10,7 +10,7 @@ namespace attest::testing {
 /// Every fill, and no comparisons of runs.
 extern const core::RunOptions kAllFills;
 
-/// The default fills and one of the comparisons of runs, named as in records.
+/// The default fills and one of the comparisons of runs (RunOptions::only_relation).
 core::RunOptions only_relation(const std::string& name);
 
 /// Makes the emulated device one of that compute capability, times 10, as long as it lives.

@@ -1,6 +1,7 @@
 // Planted bugs never pass, at any size, and the check that is expected to see each does; the
 // healthy kernels that they are planted in always pass. This is the quick set; `scripts/mutants.sh`
-// runs all.
+// runs all. Relations of healthy kernels are asked for at 61 tokens of float32; in other dtypes
+// they are the business of default_suite_test.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -48,14 +49,13 @@ bool concerns_any(const Family& family) {
 void try_case(const MutantCase& wanted, Checks checks) {
   SCOPED_TRACE(wanted.spec);
   Trials trials(plugin(), wanted, checks);
-  std::optional<Trials> with_relations;  // for what no fill sees
+  std::optional<Trials> with_relations;  // for what no row expects, and no fill sees
   int caught = 0, equivalent = 0, unseen = 0;
   for (const core::Implementation& mutant : plugin().implementations()) {
     if (!concerns(mutant.name, *wanted.family)) continue;
     Trial trial = trials.run(mutant);
     const Expected* row = expected(mutant.name, wanted);
-    const bool should = row ? row->check != nullptr : trial.outcome == Trial::Outcome::kGotAway;
-    if (checks == Checks::kFills && should && trial.outcome != Trial::Outcome::kCaught) {
+    if (checks == Checks::kFills && !row && trial.outcome == Trial::Outcome::kGotAway) {
       if (!with_relations) with_relations.emplace(plugin(), wanted, Checks::kAll);
       trial = with_relations->run(mutant);
     }
@@ -280,8 +280,7 @@ TEST(Mutants, EachDefaultFillAloneSeesOne) {
     for (const core::Implementation& one : plugin().implementations()) {
       if (one.name != mutant) continue;
       std::set<std::string> fills;
-      for (const Catch& by : trials.run(one).catches)
-        if (!by.check.starts_with("relation ")) fills.insert(by.check);
+      for (const Catch& by : trials.run(one).catches) fills.insert(by.check);
       EXPECT_EQ(fills, std::set<std::string>{fill}) << mutant;
       ++tried;
     }

@@ -49,17 +49,16 @@ bool wants_relations(RelationChoice choice, const Problem& problem, double run_n
 }
 
 RelationChecks::RelationChecks(const Problem& problem, const PreparedInputs& base,
-                               GoldenStore& goldens, std::string_view only)
+                               GoldenStore& goldens, std::string_view only, bool names_fill)
     : problem_(problem),
       base_(base),
       goldens_(goldens),
       keep_(tensor_elements(problem) <= kKeptElements) {
   const Stopwatch watch(inputs_s_);
   relations_ = problem.operation->relations(problem, base.shared().tensors());
-  if (!only.empty()) {
+  if (!only.empty())
     std::erase_if(relations_, [&](const auto& relation) { return relation->name() != only; });
-    suffix_ = fmt::format(" ({})", base.fill().name);
-  }
+  if (names_fill) suffix_ = fmt::format(" ({})", base.fill().name);
   for (const auto& relation : relations_) derived_.emplace_back(relation->problems().size());
 }
 
@@ -149,13 +148,9 @@ RelationRecord RelationChecks::check(size_t index, Made& made) {
   return record;
 }
 
-std::vector<RelationRecord> RelationChecks::run(const Trial& trial, bool all,
-                                                std::string_view only) {
+std::vector<RelationRecord> RelationChecks::run(const Trial& trial, bool all) {
   std::vector<RelationRecord> records;
-  const auto is_wanted = [&](const auto& relation) {
-    return relation->suits(trial.arithmetic) && (only.empty() || relation->name() == only);
-  };
-  if (std::ranges::none_of(relations_, is_wanted)) return records;
+  if (relations_.empty()) return records;
   // As in all other runs: where tensors lie may decide how a kernel cuts its loops.
   trial.outputs->place(Side::kEnd);
   trial.outputs->poison();
@@ -167,7 +162,7 @@ std::vector<RelationRecord> RelationChecks::run(const Trial& trial, bool all,
   }
   Made made{.trial = trial, .run_ns = run.run_ns};
   for (size_t index = 0; index < relations_.size(); ++index) {
-    if (!is_wanted(relations_[index])) continue;
+    if (!relations_[index]->suits(trial.arithmetic)) continue;
     records.push_back(check(index, made));
     if (!keep_)
       for (auto& derived : derived_[index]) derived.reset();

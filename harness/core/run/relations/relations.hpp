@@ -25,15 +25,14 @@ bool wants_relations(RelationChoice choice, const Problem& problem, double run_n
 /// once for all implementations.
 class RelationChecks {
  public:
-  /// The first three arguments must outlive this object. `only`: the name of one relation to check;
-  /// its records then name the fill too. Empty: all relations.
+  /// The first three arguments must outlive this object. `only`: the name of the one relation to
+  /// check; empty: all relations. `names_fill`: records name the fill behind the relation.
   RelationChecks(const Problem& problem, const PreparedInputs& base, GoldenStore& goldens,
-                 std::string_view only = {});
+                 std::string_view only, bool names_fill);
   ~RelationChecks();
 
-  /// Checks the relations, or the one named `only` if it is not empty; without `all`, stops at the
-  /// first that does not hold.
-  std::vector<RelationRecord> run(const Trial& trial, bool all, std::string_view only = {});
+  /// Checks the relations; without `all`, stops at the first that does not hold.
+  std::vector<RelationRecord> run(const Trial& trial, bool all);
   /// Seconds spent so far in making inputs, and in goldens and comparisons.
   double inputs_s() const { return inputs_s_; }
   double judging_s() const { return judging_s_; }

@@ -16,7 +16,7 @@ void add_weighted(const Matrix& weights, const Matrix& values, int64_t keys, con
 class KeySums {
  public:
   explicit KeySums(const BlockShape& shape);
-  /// Sets the sums of the first `rows` rows to 0.
+  /// Sets the sums of the first `rows` rows to 0. Nobody reads those of the others.
   void clear(int64_t rows);
 
   /// Adds the block's keys to pv, reach and p2v2.

@@ -169,6 +169,9 @@ TEST(KeySums, StartAtZero) {
   EXPECT_EQ(trial.sums.row(kTaskRows - 1).pv[0], 0);
   EXPECT_EQ(trial.sums.row(0).unsure2[3], 0);
   EXPECT_EQ(trial.sums.row(3).mean_dot, 0);
+  trial.sums.pv.row(1)[0] = 1;
+  trial.sums.clear(2);
+  EXPECT_EQ(trial.sums.row(1).pv[0], 0);
 }
 
 }  // namespace

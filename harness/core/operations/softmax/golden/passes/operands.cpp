@@ -75,8 +75,9 @@ void Keys::load(const RowTask& task, const KeyBlock& block) {
 }
 
 void Keys::find_magnitudes(bool squared, int64_t keys) {
+  const int64_t head_dim = some_rows_.stride();
   const auto columns = size_t(round_up(keys, kColumns));
-  for (int64_t d = 0; d < some_rows_.stride(); ++d)
+  for (int64_t d = 0; d < head_dim; ++d)
     write_magnitudes({transposed.row(d), columns}, squared, {magnitudes.row(d), columns});
 }
 
