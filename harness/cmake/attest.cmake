@@ -210,8 +210,8 @@ endfunction()
 
 # attest_fuzzer(<name> SOURCE a_fuzz.cpp CORPUS dir [LINK target ...])
 # A parser under LLVMFuzzerTestOneInput. With clang and -DATTEST_FUZZ=ON it is a libFuzzer program.
-# In any other build ctest replays its corpus, and seeded mutations of each file: 3,000, of which a
-# sanitizer, under which they take twenty times as long, runs the first 1,000.
+# In any other build ctest replays its corpus, and 3,000 seeded mutations of each file. With a
+# sanitizer a mutation takes twenty times as long, so ctest replays the first 1,000 of them there.
 function(attest_fuzzer name)
   cmake_parse_arguments(FUZZ "" "SOURCE;CORPUS" "LINK" ${ARGN})
   attest_test_labels(labels fuzz)

@@ -1,6 +1,6 @@
-// The main of a fuzzer where libFuzzer is not at hand: replays its corpus, and seeded mutations of
-// every file of it: ATTEST_MUTATIONS, unless the environment variable ATTEST_REPLAY_MUTATIONS names
-// a number.
+// The main of a fuzzer where libFuzzer is not at hand. It replays the fuzzer's corpus, and seeded
+// mutations of every file of it. How many mutations each file gets is compiled in by CMake
+// (ATTEST_MUTATIONS). The environment variable ATTEST_REPLAY_MUTATIONS overrides this number.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
