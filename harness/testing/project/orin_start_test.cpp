@@ -193,6 +193,8 @@ TEST_F(OrinTree, SaysWhatStopsTheBuild) {
   stopped(build("CONFIGURE='echo no Highway; false'"), "no Highway\norin.sh: cmake failed");
   stopped(build("BUILD='echo no such type; false'"), "no such type\norin.sh: the build failed");
   stopped(build("CONFIGURE='echo no fmt; false'"), "no fmt\norin.sh: cmake failed");
+  // Killed while time is left, as when memory runs out.
+  stopped(build("BUILD='kill -9 $$'"), "orin.sh: the build failed");
   stand_in("setup", "exit 4");
   stopped(build(), "set-up failed");
 }
@@ -203,7 +205,7 @@ TEST_F(OrinTree, KeepsTheTimeWhereverItIsSpent) {
     EXPECT_THAT(outcome.text,
                 HasSubstr("time was over while it " + what + "; the same call again goes on"));
   };
-  // Who goes on at the end is killed a second later, not ten.
+  // This copy of the scripts kills a step that ignores SIGTERM after one second instead of ten.
   std::string steps = text("tree/scripts/steps.sh");
   const std::string kill_after = "\nkill_after=10\n";
   ASSERT_NE(steps.find(kill_after), std::string::npos);
@@ -214,7 +216,8 @@ TEST_F(OrinTree, KeepsTheTimeWhereverItIsSpent) {
   stand_in("setup", "exit 0");
   cut(build("CONFIGURE='exec sleep 60'", "--seconds 1"), "configured");
   cut(build("BUILD='exec sleep 60'", "--seconds 1"), "built");
-  cut(build(R"(BUILD='trap "" TERM; sleep 60')", "--seconds 1"), "built");
+  // The time is over when this build is killed, so it was cut.
+  cut(build(R"(BUILD='trap "" TERM; sleep 60')", "--seconds 2"), "built");
   // What is only useful is left out.
   for (const auto& [name, said] : {std::pair{"charts", "goes on without charts"},
                                    {"cuda_packages", "goes on without cudnn_cuda"}}) {
