@@ -22,9 +22,9 @@ QEMU_CPU=max arm_attest probe --threads 1 >"$work/said" || die "attest probe end
 grep -q '^bf16 multiply-add.*NEON BF16$' "$work/said" || die "attest probe lacks NEON BF16"
 step "CPU and attest probe"
 
-# Inputs of smoke, in all dtypes, and of default have the same bytes as here. Goldens are the same
-# sums in vectors of two numbers instead of four or eight, so their last bits may differ. The sums
-# of the fill cancelling are a millionth of their addends.
+# Inputs have the same bytes as here. Goldens are the same sums in vectors of two numbers instead of
+# four or eight, so their last bits may differ. The sums of the fill cancelling are a millionth of
+# their addends.
 distance() {  # distance MOST ARGUMENT...: of what attest capture ARGUMENT... writes
   rm -rf "$work/here" "$work/there"
   arm_attest capture "${@:2}" -o "$work/there" >"$work/said" || die "attest capture ends with $?"
@@ -32,16 +32,21 @@ distance() {  # distance MOST ARGUMENT...: of what attest capture ARGUMENT... wr
   python3 harness/testing/project/golden_distance.py "$work/here" "$work/there" "$1" ||
     die "inputs or goldens differ"
 }
+# Most cases of smoke are in f32, f16 and bf16. Its unaligned tensors are in f32 alone, its tensors
+# in f8 and its bias in f32 in f16 alone.
 distance 64 smoke
-distance 64 default --dtype f16 --case 'tiny/[!b]*,tiny/bias*,tiny/block_mask*'
-# Of gradients, which take longest, what smoke lacks.
-distance 64 default --dtype f16 --case "tiny/backward_mask_strides,tiny/backward_mixed_dtype,\
-tiny/backward_order,tiny/backward_tails,tiny/backward_varlen_causal,tiny/backward_window_bias"
-# In other dtypes than f16; scales of blocks.
+# The tiny cases of default but the gradients.
+distance 64 default --dtype f16 --case "$(cases 'tiny/[!b]*' 'tiny/bias*' 'tiny/block_mask*')"
+# Gradients take longest. These have what no gradient of smoke has: f8e5m2 in packed sequences,
+# strides, two dtypes, a causal order, last tiles of one row, tensors that are not aligned, causal
+# packed sequences, a band with a bias.
+gradients=(f8_varlen mask_strides mixed_dtype order tails unaligned varlen_causal window_bias)
+distance 64 default --dtype f16 --case "$(cases "${gradients[@]/#/tiny/backward_}")"
+# These tensors in f8 are not in f16 in default. Those of the gradient have scales of blocks.
 distance 64 default --dtype f32 --case 'tiny/f8e4m3,tiny/backward_f8'
 # Larger ones: last tiles of one key, a long sum, a band across many tiles, sampled rows.
-distance 64 default --dtype f16 --case "dense/head_dim_80,cross/1x40000,window/causal_1021,\
-linear/masked_1021,deformable/1021"
+larger=(dense/head_dim_80 cross/1x40000 window/causal_1021 linear/masked_1021 deformable/1021)
+distance 64 default --dtype f16 --case "$(cases "${larger[@]}")"
 distance 1e6 --fill all --spec 'softmax num_heads=2 seq_len_q=61 head_dim=16 window_right=0 lse'
 step "inputs and goldens"
 
@@ -56,13 +61,13 @@ results arm_attest 'softmax num_heads=2 seq_len_q=61 head_dim=64 window_right=0'
 trespassers_are_noticed arm_attest
 step "contract and guards"
 
-# Relations take most of the time, so they are checked where the kernels differ. For the kernels,
-# aarch64_default_test.sh has more cases, dtypes and fills.
+# Relations take most of the time, so they are checked on eight cases alone, each of which takes
+# another way through a kernel. aarch64_default_test.sh judges more cases, dtypes and fills.
+related=(softmax/{dense,gqa,window,varlen,paged,patches,grid_shifted} linear/masked)
 impls=flash_cpu,window_cpu,linear_cpu
 {
   results arm_attest smoke --impl $impls --dtype f32 --relations none
-  results arm_attest smoke --impl $impls --dtype f32 --case "softmax/dense,softmax/gqa,\
-softmax/window,softmax/varlen,softmax/paged,softmax/patches,softmax/grid_shifted,linear/masked"
+  results arm_attest smoke --impl $impls --dtype f32 --case "$(cases "${related[@]}")"
   results arm_attest smoke --impl $impls --dtype f16 --relations none \
     --case '*/dense,*/causal,*/grid'
 } >"$work/codes"
@@ -79,9 +84,13 @@ results arm_attest default --case tiny/softcap --impl flash_cpu --dtype bf16 \
 [[ $(<"$work/codes") == "flash_cpu pass" ]] || die "of a softcap: $(paste -sd, "$work/codes")"
 step "softcap in bf16"
 
-# Of harm, what depends on the processor: signals, stacks, exceptions, guards, floating-point modes.
-# The rest is the host's code, which has no part for a processor.
-harm='All/Harm.*:-*/hangs_*:*/leaves:*/closes:*/garbage:*/boasts:*/unknown:*/descriptors:*/later'
+# Harm by signals, stacks, exceptions, guards, threads and floating-point modes depends on the
+# processor, or on how fast it is. Left out is what attest finds by code that has no part for a
+# processor: an exit, as of `exits` (leaves); a run or query that does not end, as of `hangs`
+# (hangs_blocked, hangs_in_query); messages that end or are none (closes, garbage); declarations of
+# what is impossible (boasts, unknown); a count of open files in /proc, as of `threads`
+# (descriptors).
+harm='All/Harm.*:-*/leaves:*/hangs_*:*/closes:*/garbage:*/boasts:*/unknown:*/descriptors'
 # qemu starts a process before it knows whether the program exists.
 unknown=-WorkerProcess.LeavesNothingWhereItCannotBeStarted
 for tests in isolation_test:"$unknown" hostile_test:"$harm" \

@@ -20,6 +20,9 @@ printf '#!/bin/sh\nexec "%s" "%s" "$@"\n' "$run" "$arm/bin/attest-worker" >"$wor
 chmod +x "$work/attest-worker"
 export ATTEST_WORKER=$work/attest-worker OMP_WAIT_POLICY=passive
 
+# cases PATTERN...: the patterns, joined by commas, as --case takes them.
+cases() { local IFS=,; echo "$*"; }
+
 # results ATTEST ARGUMENT...: of ATTEST run ARGUMENT...: lines "IMPLEMENTATION CODE", sorted.
 results() {
   "$1" run "${@:2}" --judge-only --threads 1 -o "$work/results.jsonl" --overwrite \
