@@ -29,10 +29,12 @@ judge "flash_cpu flash_cpu_bf16 window_cpu linear_cpu deformable_cpu flash_backw
   --case 'tiny/*'
 step "pass what is tiny, on every fill"
 # Larger cases that take other ways through the kernels: a last tile of some sizes, many tiles of
-# keys and of queries, parts of a long row, packed sequences; points that are sorted by their place.
-# In float32 an error of a long sum shows most.
-judge "flash_cpu linear_cpu deformable_cpu" --dtype f32 --fill random --case "dense/head_dim*,\
-cross/*,causal/*,varlen/*,linear/*,deformable/*"
+# keys and of queries, parts of a long row, packed sequences, masks, biases and bands over several
+# tiles; points that are sorted by their place. In float32 an error of a long sum shows most.
+larger=('dense/head_dim*' 'cross/*' 'causal/*' 'varlen/*' 'mask/*' 'bias/*' 'key_padding/*'
+  'window/*' 'linear/*' 'deformable/*')
+judge "flash_cpu linear_cpu deformable_cpu" --dtype f32 --fill random \
+  --case "$(cases "${larger[@]}")"
 judge window_cpu --dtype f32 --fill random --case 'window/*,patches/*'
 step "pass what is larger, in f32"
 judge "flash_cpu window_cpu" --case 'grid/*,many/*' --dtype f16 --fill random
