@@ -19,11 +19,11 @@ if [[ ${1:-} == --all ]]; then
   setup=--all
 fi
 
-# clang_sanitizes [OPTION]: whether clang 19 is installed with its sanitizers and OpenMP, and takes
-# OPTION. It compiles the build with ASan in some seven tenths of g++'s time, and finds more.
+# Whether clang 19 is installed with its sanitizers and OpenMP. It compiles the build with ASan in
+# some seven tenths of g++'s time, and its sanitizers find more.
 clang_sanitizes() {
-  clang++-19 -fsanitize=address,undefined -fopenmp "$@" -x c++ - -o build/clang_sanitizes \
-    2>/dev/null <<<'int main() {}'
+  clang++-19 -fsanitize=address,undefined -fopenmp -x c++ - -o build/clang_sanitizes 2>/dev/null \
+    <<<'int main() {}'
 }
 
 started=$SECONDS
@@ -42,13 +42,11 @@ set_up=$SECONDS
 for configuration in "${configurations[@]}"; do
   log=build/$configuration.configure.log
   # A build folder that is configured already keeps its compiler.
-  compiler=() linker=()
+  compiler=()
   if [[ $configuration == asan ]] && clang_sanitizes; then
     compiler=(CC=clang-19 CXX=clang++-19)
-    # lld links these programs in a third of the time.
-    if clang_sanitizes -fuse-ld=lld; then linker=(-DATTEST_LINKER=lld); fi
   fi
-  env "${compiler[@]}" cmake --preset "$configuration" "${linker[@]}" >"$log" 2>&1 ||
+  env "${compiler[@]}" cmake --preset "$configuration" >"$log" 2>&1 ||
     { tail -n 40 "$log" >&2; exit 4; }
   # The default target leaves out what long tests alone need.
   targets=()
