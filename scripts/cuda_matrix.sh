@@ -114,15 +114,21 @@ status=0
 cache=$(command -v ccache || true)
 export CCACHE_BASEDIR=$root
 compile() {  # compile SOURCE ARCHITECTURE
+  set -o pipefail
   local log=$folder/$(basename "$1").$2
   [[ ! -e $log.rows ]] || return 0
-  $cache "$nvcc" -std=c++17 -O3 -DNDEBUG --expt-relaxed-constexpr -Xcompiler -fPIC \
+  ${cache:+"$cache"} "$nvcc" -std=c++17 -O3 -DNDEBUG --expt-relaxed-constexpr -Xcompiler -fPIC \
     -I "$root/harness" -I "$root/harness/abi" -I "$root/impls" \
     -DATTEST_ONLY_HEAD_DIM="$head_dim" $([[ $2 != 90a ]] || echo -DATTEST_SM90A) \
     -gencode "arch=compute_$2,code=[sm_$2,compute_$2]" --no-compress -Xptxas -v --resource-usage \
     -c "$1" -o "$log.o" 2>"$log" || { cat "$log" >&2; return 4; }
   strings -a "$log.o" | awk -f "$folder/rows.awk" -v source="$(basename "$1" .cu)" -v sm="$2" \
-    - "$log" | c++filt >"$log.rows.new"
+    - "$log" | c++filt >"$log.rows.new" || return 4
+  # The third field is how many threads a kernel may have, which only PTX says.
+  if awk -F'\t' '$3 > 0 { found = 1 } END { exit found || NR == 0 }' "$log.rows.new"; then
+    echo "cuda_matrix.sh: $log.o has no PTX" >&2
+    return 4
+  fi
   mv "$log.rows.new" "$log.rows"
   rm "$log.o"
 }

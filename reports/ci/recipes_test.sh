@@ -16,7 +16,7 @@ trap 'rm -rf "$work"' EXIT
 cd "$work"
 
 # One kernel is compiled for many jobs: a compiler cache spares all but the first.
-if cache=$(command -v ccache); then export CXX="$cache g++" CCACHE_BASEDIR=$work; fi
+if cache=$(command -v ccache); then export CXX="$cache ${CXX:-g++}" CCACHE_BASEDIR=$work; fi
 
 # The archive, as `cpack -G TGZ` lays it out.
 "$cmake" --install "$build" --prefix "$work/attest-archive" >/dev/null

@@ -21,7 +21,7 @@ esac
 while (($#)); do
   case $1 in
     -c) file=$2 ;;
-    -gencode) architecture=${2##*sm_} architecture=${architecture%%,*} ;;
+    -gencode) architecture=$(sed 's/.*sm_//; s/,.*//' <<<"$2") ;;
     -o) object=$2 ;;
   esac
   shift
@@ -36,6 +36,7 @@ while read -r kernel registers; do
   echo "    0 bytes stack frame, ${SPILLED:-0} bytes spill stores, 0 bytes spill loads"
   echo "ptxas info : Used $registers registers, 1024 bytes smem"
 done <"$file" >&2
+[[ ! ${NO_PTX:-} ]] || : >"$object"
 [[ ! ${SERIALIZED:-} ]] || echo "ptxas info : (C7510) wgmma instructions are serialized" >&2
 exit 0
 NVCC
@@ -116,6 +117,8 @@ check() {
   FAILS='second 80' matrix 4 3 "${keep[@]}" 80
   grep -q 'second.cu: no such type' "$work/warned" || fail "it does not say why nvcc fails"
   matrix 0 1 "${keep[@]}" 80
+  NO_PTX=yes matrix 4 3 80
+  grep -q 'first.cu.80.o has no PTX' "$work/warned" || fail "it does not say that PTX is missing"
 
   rm -rf "$work/kept" && mkdir "$work/kept"
   touch "$work/kept/thesis.tex"
@@ -149,5 +152,6 @@ a folder of others is emptied|s/-z \$\(ls -A "\$keep"\)/-d $keep/
 kernels of all sizes may spill 352 bytes on sm_120|s/ && \$7 ~ .*256,\///
 those of 256 channels may everywhere|s/\$2 ~ [^ ]* && //
 they may spill what they like there|s/352 : most/99999 : most/
+threads are 0 where PTX is missing|s/exit found [|][|]/exit 1 ||/
 spills of what was kept do not count|/END \{ exit bad/s/bad/0/
 BUGS

@@ -32,7 +32,7 @@ flags=(-Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Werror -fopenmp
 alone() {
   local header=$1
   shift
-  $cache "$@" "${flags[@]}" -O0 -MD -c -o object -include "$header" empty ||
+  ${cache:+"$cache"} "$@" "${flags[@]}" -O0 -MD -c -o object -include "$header" empty ||
     { echo "does not compile alone: ${header#"$source"/} ($*)"; return 1; }
 }
 
@@ -77,7 +77,7 @@ for large in core/operations/operation.hpp core/record/record.hpp; do  # the lar
   [[ -e $source/harness/$large ]] || continue
   stub=$(basename "$large")
   echo "#include \"$large\"" >"$stub"
-  $cache "$cxx" -x c++-header -std=c++20 -I"$source/impls" "${flags[@]}" -MD "$stub" \
+  ${cache:+"$cache"} "$cxx" -x c++-header -std=c++20 -I"$source/impls" "${flags[@]}" -MD "$stub" \
     -o "$stub.gch" 2>/dev/null || continue
   b2sum "$stub.gch" >"$stub.gch.sum"
   while IFS= read -r header; do precompiled[$header]=$stub; done < <(including "$large")
