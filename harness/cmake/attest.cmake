@@ -198,7 +198,7 @@ endfunction()
 
 # attest_operation(<name> SOURCES a.cpp ...)
 # An operation outside this tree, in a folder of ATTEST_OPERATIONS. It is linked into the program
-# and the adapters; its sources register it.
+# and the front ends; its sources register it.
 function(attest_operation name)
   cmake_parse_arguments(OPERATION "" "" "SOURCES" ${ARGN})
   add_library(attest_operation_${name} OBJECT ${OPERATION_SOURCES})

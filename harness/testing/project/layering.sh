@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Checks that dependencies point one way. A folder of harness/core includes only itself and the
-# folders before it in the list below. The core names no implementation, suite or report. Adapters
-# include the core, implementations only the contract, reports only records, statistics and data
-# sheets. No two components include each other, directly or through others. In softmax attention the
-# folders have an order, too, and the code that counts events does not know the fills.
+# folders before it in the list below. The core names no implementation, suite or report. Front
+# ends include the core, implementations only the contract, reports only records, statistics and
+# data sheets. No two components include each other, directly or through others. In softmax
+# attention the folders have an order, too, and the code that counts events does not know the fills.
 # usage: layering.sh SOURCE_DIR      prints each violation as file:line; exit code 1 if there is any
 set -euo pipefail
 cd "$1"
@@ -39,16 +39,16 @@ done
 includes $softmax/events | grep -E '"core/operations/softmax/(closed_form|fills)/' |
   report "events are counted by code that does not know the fills" || true
 
-includes harness/core | grep -E '"([^"]*/)?(impls|suites|reports|cli|adapters)/|"\.\./' |
+includes harness/core | grep -E '"([^"]*/)?(impls|suites|reports|cli|frontends)/|"\.\./' |
   report "the core includes nothing that is built on it" || true
 if [[ -d reports ]]; then
   includes reports | grep '"core/' | grep -vE '"core/(tensor|datasheets|statistics|record)/' |
     report "reports know records, statistics and data sheets, no machine" || true
 fi
-includes harness/adapters | grep -E '"(cli|impls|suites|reports)/|"\.\./' |
-  report "adapters include only the core" || true
+includes harness/frontends | grep -E '"(cli|impls|suites|reports)/|"\.\./' |
+  report "front ends include only the core" || true
 if [[ -d impls ]]; then
-  includes impls | grep -E '"(core|cli|adapters|reports)/|"[^"]*harness/|"\.\./\.\.' |
+  includes impls | grep -E '"(core|cli|frontends|reports)/|"[^"]*harness/|"\.\./\.\.' |
     report "an implementation includes only the contract" || true
 fi
 
@@ -69,7 +69,7 @@ fi
 # includes_of_components: the pairs "a b" where component a includes component b.
 includes_of_components() {
   local file include root
-  sources harness/core harness/cli harness/adapters reports impls \
+  sources harness/core harness/cli harness/frontends reports impls \
     -not -name '*_test.cpp' -not -name '*_fuzz.cpp' | while IFS= read -r -d '' file; do
     grep -oE '^ *# *include *"[^"]+"' "$file" | sed -E 's/.*"(.*)"/\1/' |
       while IFS= read -r include; do

@@ -60,7 +60,7 @@ expect harness/core/run/c.cpp:1 harness/core/run/c.cpp '#include "../../impls/fl
 expect harness/core/run/c.cpp:2 harness/core/run/c.cpp '' 'if (name == "flash_cpu") slow();'
 expect harness/core/run/c.cpp:1 harness/core/run/c.cpp 'auto path = "share/suites/vit.json";'
 expect harness/core/judge/b.cpp:1 harness/core/judge/b.cpp 'if (suite == "vit") looser();'
-expect harness/adapters/a.cpp:1 harness/adapters/a.cpp '#include "cli/run.hpp"'
+expect harness/frontends/a.cpp:1 harness/frontends/a.cpp '#include "cli/run.hpp"'
 expect impls/flash_cpu.cpp:1 impls/flash_cpu.cpp '#include "core/tensor/a.hpp"'
 expect impls/mutants/drop.cpp:1 impls/mutants/drop.cpp '#include "core/judge/b.hpp"'
 expect reports/table.cpp:1 reports/table.cpp '#include "core/run/runner.hpp"'

@@ -7,9 +7,9 @@
 #include <set>
 #include <sstream>
 
-#include "adapters/attest_conformance.hpp"
 #include "core/isolation/limits.hpp"
 #include "core/vectors/testing/files_by_hand.hpp"
+#include "frontends/attest_conformance.hpp"
 #include "testing/shell.hpp"
 
 namespace attest {

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "adapters/attest_conformance.hpp"
 #include "core/isolation/limits.hpp"
+#include "frontends/attest_conformance.hpp"
 #include "testing/shell.hpp"
 
 namespace attest {
