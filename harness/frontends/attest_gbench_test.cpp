@@ -10,7 +10,7 @@
 
 #include "core/isolation/limits.hpp"
 #include "frontends/attest_conformance.hpp"
-#include "testing/shell.hpp"
+#include "testing/folder_test.hpp"
 
 namespace attest {
 namespace {
@@ -32,13 +32,8 @@ TEST(ConformanceTimes, HaveTheBudgetOfTheCommandLine) {
   EXPECT_EQ(conformance::Options{}.budget_s, core::Limits{}.budget_s);
 }
 
-class GbenchAdapter : public ::testing::Test {
+class GbenchAdapter : public testing::FolderTest {
  protected:
-  void SetUp() override {
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
   Outcome run(const std::string& arguments, const std::string& suite = "smoke") const {
     return testing::run_shell(folder_, "EXAMPLE_SUITE=" + suite +
                                            " " ATTEST_BINARY_DIR "/tests/attest_gbench_example " +
@@ -53,10 +48,6 @@ class GbenchAdapter : public ::testing::Test {
     for (const json& entry : benchmarks(file)) found[entry["name"]] = entry;
     return found;
   }
-
-  const fs::path folder_ =
-      fs::path(::testing::TempDir()) /
-      (std::string("gbench_") + ::testing::UnitTest::GetInstance()->current_test_info()->name());
 };
 
 TEST_F(GbenchAdapter, EveryCaseAndImplementationIsOneBenchmark) {

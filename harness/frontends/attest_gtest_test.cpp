@@ -10,7 +10,7 @@
 #include "core/isolation/limits.hpp"
 #include "core/vectors/testing/files_by_hand.hpp"
 #include "frontends/attest_conformance.hpp"
-#include "testing/shell.hpp"
+#include "testing/folder_test.hpp"
 
 namespace attest {
 namespace {
@@ -26,13 +26,8 @@ TEST(Conformance, TimesOutAsTheCommandLineDoes) {
   EXPECT_EQ(conformance::Options{}.timeout_s, core::Limits{}.timeout_s);
 }
 
-class GtestAdapter : public ::testing::Test {
+class GtestAdapter : public testing::FolderTest {
  protected:
-  void SetUp() override {
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
   Outcome run(const std::string& arguments,
               const std::string& environment = "EXAMPLE_SUITE=smoke") const {
     return testing::run_shell(
@@ -47,10 +42,6 @@ class GtestAdapter : public ::testing::Test {
       if (line.starts_with("[ RUN      ] ")) names.insert(line.substr(13));
     return names;
   }
-
-  const fs::path folder_ =
-      fs::path(::testing::TempDir()) /
-      (std::string("adapter_") + ::testing::UnitTest::GetInstance()->current_test_info()->name());
 };
 
 TEST_F(GtestAdapter, EveryCaseAndImplementationIsOneTest) {

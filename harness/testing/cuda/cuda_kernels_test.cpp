@@ -2,11 +2,10 @@
 // sizes that are no multiple of a tile.
 #include <gtest/gtest.h>
 
-#include <string>
-#include <vector>
-
 #include <cstdlib>
 #include <ostream>
+#include <string>
+#include <vector>
 
 #include "testing/cuda/emulated_cuda.hpp"
 

@@ -4,6 +4,7 @@
 
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "core/problem/spec.hpp"
@@ -21,33 +22,35 @@ class Honesty : public ::testing::TestWithParam<const char*> {
     options_.limits.case_limit_s = 1e6;
   }
 
-  // How many liars pass on these fills alone.
-  int believed(const std::string& words, std::vector<std::string> fills) {
+  // Judges the implementations of the problem's operation whose names begin with `prefix`, on one
+  // problem in the storage dtype of the test, and shows their records to `look`.
+  template <class Look>
+  void judge(const std::string& words, std::string_view prefix, const Look& look) {
     const std::string spec = words + " dtype=" + GetParam();
     const Problem problem = parse_problem(spec);
-    options_.fills = std::move(fills);
     CaseRunner runner(problem, spec, {"honesty", GetParam(), "random", ""}, nullptr, options_,
                       rates_);
-    int count = 0;
     for (const Implementation& implementation : plugin_.implementations())
       if (implementation.operation == problem.operation->number() &&
-          implementation.name.starts_with("liar_"))
-        count += runner.run(plugin_, implementation).outcome.passes();
+          implementation.name.starts_with(prefix))
+        look(implementation, runner.run(plugin_, implementation));
+  }
+
+  // How many liars pass on these fills alone.
+  int believed(const std::string& words, std::vector<std::string> fills) {
+    options_.fills = std::move(fills);
+    int count = 0;
+    judge(words, "liar_",
+          [&](const Implementation&, const Record& record) { count += record.outcome.passes(); });
     return count;
   }
 
-  // All liars and twins of the operation, on one problem in the storage dtype of the test.
-  // `hidden`: the liars that cannot be told from their twins there.
+  // All liars and twins of the operation. `hidden`: the liars that cannot be told from their twins
+  // in this storage dtype.
   void expect_honesty(const std::string& words, int pairs,
                       const std::set<std::string>& hidden = {}) {
-    const std::string spec = words + " dtype=" + GetParam();
-    const Problem problem = parse_problem(spec);
-    CaseRunner runner(problem, spec, {"honesty", GetParam(), "random", ""}, nullptr, options_,
-                      rates_);
     int liars = 0, twins = 0;
-    for (const Implementation& implementation : plugin_.implementations()) {
-      if (implementation.operation != problem.operation->number()) continue;
-      const Record record = runner.run(plugin_, implementation);
+    judge(words, "", [&](const Implementation& implementation, const Record& record) {
       const bool lies = implementation.name.starts_with("liar_"),
                  fails = lies && !hidden.contains(implementation.name);
       EXPECT_EQ(record.outcome.verdict(), fails ? Verdict::kFail : Verdict::kPass)
@@ -57,7 +60,7 @@ class Honesty : public ::testing::TestWithParam<const char*> {
       EXPECT_EQ(record.outcome.code, fails ? ReasonCode::kFailTolerance : ReasonCode::kPass)
           << implementation.name << ": " << record.outcome.reason;
       ++(lies ? liars : twins);
-    }
+    });
     EXPECT_EQ(liars, pairs);
     EXPECT_EQ(twins, pairs);
   }
@@ -87,22 +90,15 @@ TEST_P(Honesty, TwinsHoldRelations) {
       {"softmax num_heads=2 seq_len_q=37 seq_len_kv=150 head_dim=24 lse", 18},
       {"linear num_heads=2 seq_len_q=37 seq_len_kv=150 head_dim=24", 12}};
   for (const auto& [words, all] : counts) {
-    const std::string spec = words + " dtype=" + GetParam();
-    const Problem problem = parse_problem(spec);
-    CaseRunner runner(problem, spec, {"honesty", GetParam(), "random", ""}, nullptr, options_,
-                      rates_);
+    SCOPED_TRACE(words);
     int twins = 0;
-    for (const Implementation& implementation : plugin_.implementations()) {
-      if (implementation.operation != problem.operation->number() ||
-          !implementation.name.starts_with("twin_"))
-        continue;
-      const Record record = runner.run(plugin_, implementation);
+    judge(words, "twin_", [&](const Implementation& implementation, const Record& record) {
       EXPECT_EQ(record.outcome.verdict(), Verdict::kPass)
-          << implementation.name << " on " << spec << ": " << record.outcome.reason;
-      EXPECT_GT(record.relations.size(), 5u) << implementation.name << " on " << spec;
+          << implementation.name << ": " << record.outcome.reason;
+      EXPECT_GT(record.relations.size(), 5u) << implementation.name;
       ++twins;
-    }
-    EXPECT_EQ(twins, all) << spec;
+    });
+    EXPECT_EQ(twins, all);
   }
 }
 
