@@ -121,15 +121,15 @@ struct RowResults {
   double* reach = nullptr;  // [rows], may be null: the largest finite |partial sum| of any channel
 };
 
-/// A bias may bring all scores of a row far from 0, where a coarse dtype has few numbers. Returns
-/// whether their rounding alone is too large for a linear sigma. Then the row only has to be an
-/// average.
+/// Returns whether rounding alone makes the scores of a row too inaccurate for a linear sigma. This
+/// happens if a bias brings all scores far from 0, where a coarse dtype has few numbers. Such a row
+/// only has to be an average of values.
 bool scores_round_to_averages(const RowScores& row, const SigmaModel& model);
 /// The model from which the weights of the row's keys are computed.
 kernels::WeightModel weight_model(const SigmaModel& model, const RowScores& row);
-/// Whether a2v2 has to contain lone keys. Otherwise u_p^2 p2v2 takes its place: with theta = 1, a
-/// is part of e; and what f32 and bf16 lose of their smallest probabilities is within
-/// SigmaModel::underflow_bound.
+/// Returns whether a2v2 has to contain lone keys. It need not if theta is 1, because e contains a
+/// then, nor if P has f32 or bf16, because SigmaModel::underflow_bound covers what these lose of
+/// their smallest probabilities. In both cases u_p^2 p2v2 stands for a2v2.
 inline bool needs_a2(const SigmaModel& model) { return model.theta == 0 && model.eta_p > 1e-20; }
 /// Writes row `r` of `results`. `dim_v`: head_dim_v.
 void finish_row(const RowScores& row, const RowSums& sums, const SigmaModel& model, int64_t dim_v,

@@ -175,9 +175,7 @@ struct SigmaModel {
   bool coarse_probabilities;  // probabilities or the operand of PV have 8 bits
   double u_dot;               // the roundoff of float32, in which QK is accumulated
   double u_lse;               // the same if weights are computed from the lse; else 0
-  // A kernel computes score - maximum in float64 if P has float64, else in float32. This is the
-  // roundoff of that dtype.
-  double u_lead;
+  double u_lead;  // the roundoff of score - maximum: that of float64 if P has it, else of float32
   double scale_bias;     // folded_scale_bias if Q may be scaled before it is rounded; else 0
   double normaliser;     // of the lse: 1 if the normaliser sums the rounded probabilities; else 0
   double cap_error = 0;  // rounding of the cap as a coarse score; 0: no cap, or float32 scores

@@ -6,16 +6,18 @@
 
 namespace attest::core {
 
-/// To which side p round depends on the maximum by which a kernel divides, and an online softmax
-/// has met others before the last. So many maxima are tried, over one step between numbers.
+/// How many maxima a golden tries for each row. The maximum by which a kernel divides p decides to
+/// which side p is rounded, and an online softmax has met other maxima before the last one. Those
+/// that are tried lie within one step between numbers.
 inline constexpr int kTriedMaxima = 4;
-/// A kernel that has met maximum `n` divides p by this number before it rounds them. `kappa`:
-/// SigmaModel::kappa.
+/// Returns the number by which a kernel that has met maximum `n` divides each p before it rounds
+/// it. `kappa`: SigmaModel::kappa.
 double unit_beside(const SigmaModel& model, double kappa, int n);
 
-/// The errors of `count` probabilities that are divided by `unit` before they are rounded. Hidden
-/// keys have 0. `of_normaliser` are those of p, `of_operands` those of what PV multiplies, which
-/// may be rounded again. Both, [count], are 0 where nothing is rounded.
+/// Finds the errors of `count` probabilities. A kernel divides each of them by `unit` before it
+/// rounds it. `of_normaliser` [count] gets the errors of p, and `of_operands` [count] those of the
+/// numbers that PV multiplies, which may be rounded a second time. A hidden key has a p of 0, and
+/// no error. All errors are 0 if nothing is rounded.
 void find_weight_errors(const SigmaModel& model, double unit, const double* p, int64_t count,
                         double* of_normaliser, double* of_operands);
 
