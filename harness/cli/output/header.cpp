@@ -66,10 +66,10 @@ std::string hash_variables() {
 std::string utc_now() { return print_utc(std::time(nullptr)) + "Z"; }
 
 core::Header make_header(const std::string& command, const core::Implementations& implementations,
-                         const core::Probe& probe) {
+                         int32_t threads) {
   core::Header header{command, utc_start(), core::read_environment()};
   header.environment["run"] = {{"pinned_cpus", implementations.cpus()},
-                               {"threads", std::to_string(probe.threads)},
+                               {"threads", std::to_string(threads)},
                                {"variables_hash", hash_variables()}};
   if (!implementations.shared_names().empty())
     header.environment["shared_names"] = implementations.shared_names();
@@ -77,7 +77,6 @@ core::Header make_header(const std::string& command, const core::Implementations
        {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "OMP_PROC_BIND", "OMP_PLACES"})
     if (const char* value = std::getenv(variable)) header.environment["run"][variable] = value;
   if (core::machine_is_made_up()) header.environment["run"]["machine"] = "made up";
-  header.environment["limits"] = facts(probe);
   return header;
 }
 

@@ -60,8 +60,11 @@ void Recorder::print_all(const std::vector<core::Record>& records, bool complete
 void Recorder::begin(const core::Session& session) {
   const std::string path = options_.results_path();
   if (path.empty() && options_.table.empty() && !options_.probes_machine) return;
-  rooflines_.emplace(options_.plugins.limits.threads);
-  header_ = make_header(options_.command, implementations_, rooflines_->machine());
+  header_ = make_header(options_.command, implementations_, options_.plugins.limits.threads);
+  if (!options_.untimed) {
+    rooflines_.emplace(options_.plugins.limits.threads);
+    header_.environment["limits"] = facts(rooflines_->machine());
+  }
   if (path.empty()) return;
   const core::Identity identity = options_.identity(session);
   header_.environment["identity"] = identity;

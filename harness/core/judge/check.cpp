@@ -174,18 +174,19 @@ class ChunkJudge {
   // An element that little but its own rounding may change.
   void note_rounded(double value, double got, double sigma) {
     const double ratio = (got - value) / sigma, own = rounding_ * value / sigma;
-    const double half_ulp = std::ldexp(rounding_, std::ilogb(value)) /
-                            sigma;  // / sqrt(3): the deviation of its rounding
+    // Half an ulp / sqrt(3): the deviation of its rounding.
+    const double own_rounding = rounding_ * binade(value) / sigma,
+                 own_square = own_rounding * own_rounding;
     ++tally_.rounded;
     tally_.outward += std::copysign(1, value) * ratio;
     tally_.rounded_squares += ratio * ratio;
-    tally_.rounded_mean += half_ulp * half_ulp + Gates::kRms * Gates::kRms * (1 - own * own);
+    tally_.rounded_mean += own_square + Gates::kRms * Gates::kRms * (1 - own * own);
     // Sums of few numbers lie on a coarse lattice, and round by more than the mean: by half an ulp
     // every second time, say.
     const double exact = (value - rounded(value, tensor_.spec.dtype)) / sigma;
     tally_.rounded_exactly += exact * exact + Gates::kRms * Gates::kRms * (1 - own * own);
-    tally_.rounded_variance +=
-        0.8 * std::pow(half_ulp, 4);  // x evenly between -1 and 1: x^4 is 1/5, x^2 1/3 in the mean
+    // x evenly between -1 and 1: x^4 is 1/5, x^2 1/3 in the mean.
+    tally_.rounded_variance += 0.8 * own_square * own_square;
   }
 
   void sweep_row(int64_t row, int64_t offset, int64_t stride, const double* low,

@@ -9,29 +9,25 @@
 namespace attest::core {
 namespace {
 
-// precision: bits of the significand with the hidden one; min_exponent: of the smallest normal
-// number.
-struct Format {
+struct Stored {
   std::string_view name;
   size_t bytes;
-  int precision, min_exponent;
-  double largest;
+  bool is_float;
 };
-constexpr std::array<Format, ATTEST_3XTF32 + 1> kFormats{{
-    {"none", 0, 0, 0, 0},
-    {"f32", 4, 24, -126, 0x1.fffffep127},
-    {"f16", 2, 11, -14, 65504},
-    {"bf16", 2, 8, -126, 0x1.fep127},
-    {"f64", 8, 53, -1022, std::numeric_limits<double>::max()},
-    {"i32", 4, 0, 0, 0},
-    {"i64", 8, 0, 0, 0},
-    {"bool", 1, 0, 0, 0},
-    {"f8e4m3", 1, 4, -6, 448},
-    {"f8e5m2", 1, 3, -14, 57344},
-    {"tf32", 0, 11, -126, 0x1.ffcp127},
-    {"3xtf32", 0, 21, -126, 0x1.fffffep127},
+constexpr std::array<Stored, ATTEST_3XTF32 + 1> kStored{{
+    {"none", 0, false},
+    {"f32", 4, true},
+    {"f16", 2, true},
+    {"bf16", 2, true},
+    {"f64", 8, true},
+    {"i32", 4, false},
+    {"i64", 8, false},
+    {"bool", 1, false},
+    {"f8e4m3", 1, true},
+    {"f8e5m2", 1, true},
+    {"tf32", 0, true},
+    {"3xtf32", 0, true},
 }};
-const Format& format(DType dtype) { return kFormats.at(size_t(dtype)); }
 
 template <class T>
 T get(const void* data, int64_t index) {
@@ -80,34 +76,47 @@ double decode_e4m3(uint32_t bits) {
   return decode(bits, 4, 3);
 }
 
+// The values of all codes of a dtype of 8 bits.
+std::array<double, 256> values_of_codes(DType dtype) {
+  std::array<double, 256> values{};
+  for (uint32_t code = 0; code < values.size(); ++code)
+    values[code] = dtype == ATTEST_F8E4M3 ? decode_e4m3(code) : decode(code, 5, 2);
+  return values;
+}
+const std::array<double, 256>& values_of(DType dtype) {
+  static const std::array<double, 256> e4m3 = values_of_codes(ATTEST_F8E4M3),
+                                       e5m2 = values_of_codes(ATTEST_F8E5M2);
+  return dtype == ATTEST_F8E4M3 ? e4m3 : e5m2;
+}
+
 uint32_t encode(double value, DType dtype, int exponent_bits, int mantissa_bits) {
   const uint32_t sign = std::signbit(value) ? 1u << (exponent_bits + mantissa_bits) : 0;
   const uint32_t top = ((1u << exponent_bits) - 1) << mantissa_bits;
   const bool finite_only = dtype == ATTEST_F8E4M3;
   if (std::isnan(value)) return sign | (finite_only ? 0x7f : top | 1u << (mantissa_bits - 1));
   value = std::fabs(value);
-  const Format& f = format(dtype);
   if (value == 0) return sign;
-  const int exponent = std::max(std::isinf(value) ? 2000 : std::ilogb(value), f.min_exponent);
-  // Scaled so that one unit is one ulp; nearbyint rounds to nearest even.
-  const double ulps =
-      exponent > 1100 ? 0 : std::nearbyint(std::ldexp(value, f.precision - 1 - exponent));
-  if (exponent > 1100 || std::ldexp(ulps, exponent - f.precision + 1) > f.largest)
-    return sign | (finite_only ? 0x7f : top);
-  const int biased =
-      exponent - f.min_exponent;  // a carry out of ulps moves into the exponent by itself
-  return sign | ((uint32_t(biased) << mantissa_bits) + uint32_t(ulps));
+  const FloatFormat& format = kFloatFormats.at(size_t(dtype));
+  const double power = std::max(binade(value), format.smallest_normal),
+               ulp = 2 * format.unit_roundoff * power,
+               ulps = std::nearbyint(value / ulp);  // to nearest even
+  if (!(ulps * ulp <= format.largest_finite)) return sign | (finite_only ? 0x7f : top);
+  // Powers of two are divided by a subtraction of their exponents. A carry out of ulps moves into
+  // the exponent by itself.
+  const auto steps = uint32_t(
+      (std::bit_cast<uint64_t>(power) - std::bit_cast<uint64_t>(format.smallest_normal)) >> 52);
+  return sign | ((steps << mantissa_bits) + uint32_t(ulps));
 }
 
 }  // namespace
 
-std::string_view dtype_name(DType dtype) { return format(dtype).name; }
+std::string_view dtype_name(DType dtype) { return kStored.at(size_t(dtype)).name; }
 std::optional<DType> dtype_from_name(std::string_view name) {
-  for (size_t i = 1; i < kFormats.size(); ++i)
-    if (kFormats[i].name == name) return DType(i);
+  for (size_t i = 1; i < kStored.size(); ++i)
+    if (kStored[i].name == name) return DType(i);
   return std::nullopt;
 }
-size_t dtype_bytes(DType dtype) { return format(dtype).bytes; }
+size_t dtype_bytes(DType dtype) { return kStored.at(size_t(dtype)).bytes; }
 bool is_f8(DType dtype) { return dtype == ATTEST_F8E4M3 || dtype == ATTEST_F8E5M2; }
 bool is_judged_float(DType dtype) {
   return dtype == ATTEST_F32 || dtype == ATTEST_F16 || dtype == ATTEST_BF16 || dtype == ATTEST_F64;
@@ -119,13 +128,7 @@ std::string dtype_title(DType dtype) {
          (is_stored && !is_judged_float(dtype) ? " (not judged yet)" : "");
 }
 
-bool is_float(DType dtype) { return format(dtype).precision > 0; }
-double unit_roundoff(DType dtype) { return std::ldexp(1.0, -format(dtype).precision); }
-double half_subnormal(DType dtype) {
-  return std::ldexp(1.0, format(dtype).min_exponent - format(dtype).precision);
-}
-double smallest_normal(DType dtype) { return std::ldexp(1.0, format(dtype).min_exponent); }
-double largest_finite(DType dtype) { return format(dtype).largest; }
+bool is_float(DType dtype) { return kStored.at(size_t(dtype)).is_float; }
 
 float saturated(float value, DType dtype) {
   const auto most = float(largest_finite(dtype));
@@ -154,8 +157,8 @@ double load(const void* data, DType dtype, int64_t index) {
     case ATTEST_I32: return get<int32_t>(data, index);
     case ATTEST_I64: return double(get<int64_t>(data, index));
     case ATTEST_BOOL: return get<uint8_t>(data, index);
-    case ATTEST_F8E4M3: return decode_e4m3(get<uint8_t>(data, index));
-    case ATTEST_F8E5M2: return decode(get<uint8_t>(data, index), 5, 2);
+    case ATTEST_F8E4M3:
+    case ATTEST_F8E5M2: return values_of(dtype)[get<uint8_t>(data, index)];
     default: return 0;
   }
 }
@@ -201,19 +204,6 @@ inline uint16_t to_bf16(float value) {
   std::memcpy(&bits, &value, 4);
   if ((bits & 0x7fffffff) > 0x7f800000) return uint16_t(bits >> 16 | 0x40);
   return uint16_t((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-// The values of all codes of a dtype of 8 bits.
-std::array<double, 256> values_of_codes(DType dtype) {
-  std::array<double, 256> values{};
-  for (uint32_t code = 0; code < values.size(); ++code)
-    values[code] = dtype == ATTEST_F8E4M3 ? decode_e4m3(code) : decode(code, 5, 2);
-  return values;
-}
-const std::array<double, 256>& values_of(DType dtype) {
-  static const std::array<double, 256> e4m3 = values_of_codes(ATTEST_F8E4M3),
-                                       e5m2 = values_of_codes(ATTEST_F8E5M2);
-  return dtype == ATTEST_F8E4M3 ? e4m3 : e5m2;
 }
 
 }  // namespace

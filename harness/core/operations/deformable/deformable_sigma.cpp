@@ -17,7 +17,7 @@ RowExpectation::Rounding::Rounding(DType to, bool flush)
 double RowExpectation::Rounding::variance(double t) const {
   if (t == 0 || !std::isfinite(t)) return 0;
   if (t * t < flush_below) return squared(Term::kFlushed) * t * t;
-  const double half_ulp = std::ldexp(unit_roundoff(dtype), std::ilogb(t));
+  const double half_ulp = unit_roundoff(dtype) * binade(t);
   return std::max(half_ulp * half_ulp / 3, small);
 }
 
@@ -30,7 +30,7 @@ double RowExpectation::Rounding::inexact(double t) const {
 
 bool RowExpectation::Rounding::is_tie(double t, double error) const {
   return std::isfinite(t) &&
-         error == std::max(std::ldexp(unit_roundoff(dtype), std::ilogb(t)), half_subnormal(dtype));
+         error == std::max(unit_roundoff(dtype) * binade(t), half_subnormal(dtype));
 }
 
 RowExpectation::RowExpectation(const Problem& problem, const Tensors& tensors,

@@ -32,9 +32,8 @@ inline double narrowed(double x, DType declared) {
 /// x >= 0 truncated: the largest number of the dtype that is not above x.
 inline double cut(double x, DType dtype) {
   if (dtype == ATTEST_F64 || !std::isfinite(x)) return x;
-  const double ulp = x < smallest_normal(dtype)
-                         ? 2 * half_subnormal(dtype)
-                         : std::ldexp(2 * unit_roundoff(dtype), std::ilogb(x));
+  const double ulp =
+      x < smallest_normal(dtype) ? 2 * half_subnormal(dtype) : 2 * unit_roundoff(dtype) * binade(x);
   return std::floor(x / ulp) * ulp;
 }
 
