@@ -138,7 +138,8 @@ function(attest_test name)
   if(TEST_TEXT)
     target_compile_options(${name} PRIVATE -O0)
   endif()
-  target_link_libraries(${name} PRIVATE ${TEST_LINK} GTest::gtest_main GTest::gmock attest_flags)
+  target_link_libraries(${name} PRIVATE ${TEST_LINK} attest_highway_load GTest::gtest_main
+    GTest::gmock attest_flags)
   target_compile_definitions(${name} PRIVATE
     ATTEST_SOURCE_DIR="${PROJECT_SOURCE_DIR}" ATTEST_BINARY_DIR="${PROJECT_BINARY_DIR}")
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)

@@ -48,8 +48,8 @@ struct Probe {
 
 /// What a probe measures.
 enum class ProbeDepth {
-  kLimits,  // what rooflines need; about 0.5 s
-  kAll      // exponentials and triads too; about 1 s
+  kLimits,  // what rooflines need; about 0.4 s
+  kAll      // exponentials and triads too; about 0.6 s
 };
 
 /// Measures each figure in several bursts and keeps the best one. The buffer takes at most 256 MiB
