@@ -604,6 +604,7 @@ struct Fragments {
 /// One number for each of four elements.
 typedef double Four __attribute__((vector_size(32)));
 typedef int32_t FourWhole __attribute__((vector_size(16)));
+typedef int64_t FourBits __attribute__((vector_size(32)));
 
 // Half of the emulation's time goes here: loops are unrolled, and a CPU that has AVX2 uses it. The
 // choice is made before a sanitizer is set up, so there is none in its builds.
@@ -620,7 +621,8 @@ typedef int32_t FourWhole __attribute__((vector_size(16)));
 /// NVIDIA tensor cores, 2021).
 CUDA_ON_HOST_CLONES static inline void add_products(float (&c)[4], const double (&left)[2][8],
                                                     const double (&right)[2][8]) {
-  Four addends[9], largest = {}, plain = {}, scale = {}, unit = {};
+  // Products of floats are larger, or 0.
+  Four addends[9], largest = Four{} + 0x1p-400, plain = {};
 #pragma GCC unroll 8
   for (int k = 0; k < 8; ++k)
     addends[k] = Four{left[0][k], left[0][k], left[1][k], left[1][k]} *
@@ -633,34 +635,18 @@ CUDA_ON_HOST_CLONES static inline void add_products(float (&c)[4], const double 
     largest = magnitude > largest ? magnitude : largest;
     plain += each;
   }
-  const auto power_of_two = [](uint64_t exponent) {
-    double power;
-    exponent <<= 52;
-    std::memcpy(&power, &exponent, sizeof(power));
-    return power;
-  };
-  for (int e = 0; e < 4; ++e) {
-    if (largest[e] == 0 || !std::isfinite(plain[e])) {
-      for (Four& each : addends) each[e] = 0;  // its plain sum says all
-      continue;
-    }
-    const double most = largest[e];
-    uint64_t exponent;
-    std::memcpy(&exponent, &most, sizeof(exponent));
-    exponent >>= 52;  // biased by 1023; products of floats stay far from its ends
-    scale[e] = power_of_two(2 * 1023 + 24 - exponent);
-    unit[e] = power_of_two(exponent - 24);
-  }
+  // Of float64: the exponent, which is biased by 1023, and what a float32 has not of the rest.
+  constexpr int64_t kExponent = 0x7ff0'0000'0000'0000, kBeyondFloat = (int64_t{1} << 29) - 1;
+  const FourBits exponent = reinterpret_cast<FourBits>(largest) & kExponent;
+  const Four unit = reinterpret_cast<Four>(exponent) * 0x1p-24,
+             scale = reinterpret_cast<Four>((int64_t{2 * 1023 + 24} << 52) - exponent);
   FourWhole sum = {};  // in units of that bit, below 9 * 2^25
 #pragma GCC unroll 9
   for (const Four& each : addends) sum += __builtin_convertvector(each * scale, FourWhole);
-  for (int e = 0; e < 4; ++e) {
-    const auto magnitude = static_cast<uint32_t>(std::abs(sum[e]));
-    const int beyond = std::max(0, 8 - __builtin_clz(magnitude | 1));  // 24 bits are kept
-    c[e] = scale[e] == 0 ? static_cast<float>(plain[e])
-                         : static_cast<float>((sum[e] < 0 ? -unit[e] : unit[e]) *
-                                              (magnitude >> beyond << beyond));
-  }
+  const Four whole = __builtin_convertvector(sum, Four),
+             kept = reinterpret_cast<Four>(reinterpret_cast<FourBits>(whole) & ~kBeyondFloat),
+             result = plain - plain == 0 ? kept * unit : plain;  // infinity and NaN stay
+  for (int e = 0; e < 4; ++e) c[e] = static_cast<float>(result[e]);
 }
 
 /// Lane l has rows l / 4 and l / 4 + 8 of a and c, column l / 4 of b; of 8 elements along k, 2 (l %
