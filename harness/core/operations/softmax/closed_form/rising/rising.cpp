@@ -10,6 +10,7 @@
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <optional>
 
 #include "core/operations/softmax/closed_form/codebook.hpp"
 #include "core/tensor/random.hpp"
@@ -263,6 +264,19 @@ std::vector<float> Codebook::asking(const std::vector<float>& keys) const {
     return std::inner_product(&keys[one * head_dim + kOwnChannels], &keys[(one + 1) * head_dim],
                               &keys[other * head_dim + kOwnChannels], 0.0);
   };
+  // How long the direction of a mark is, and the largest shares of its own score that other marks
+  // and other keys get.
+  struct Mark {
+    double square = 0, nearest = 0, largest = -1;
+  };
+  std::vector<std::optional<Mark>> marks(static_cast<size_t>(edge_codes_));
+  auto measure = [&](size_t mark) {
+    Mark of{.square = along(mark, mark)};
+    for (size_t other = 0; other < size_t(key_codes_); ++other)
+      if (double& most = other < marks.size() ? of.nearest : of.largest; other != mark)
+        most = std::max(most, along(mark, other) / of.square);
+    return of;
+  };
   const double scale = double(params_.softmax_scale), unit = std::ldexp(1, std::ilogb(sigma_));
   for (size_t code = 0; code < asks_.size(); ++code) {
     float* const query = &queries[code * head_dim];
@@ -271,13 +285,8 @@ std::vector<float> Codebook::asking(const std::vector<float>& keys) const {
       continue;
     }
     const auto mark = size_t(asks_[code].mark);
-    const double square = along(mark, mark);
-    double nearest = 0,
-           // Of the other marks, of the other keys, as shares of the mark's own score
-        largest = -1;
-    for (size_t other = 0; other < size_t(key_codes_); ++other)
-      if (double& most = other < size_t(edge_codes_) ? nearest : largest; other != mark)
-        most = std::max(most, along(mark, other) / square);
+    if (!marks.at(mark)) marks[mark] = measure(mark);
+    const auto& [square, nearest, largest] = *marks[mark];
     const auto [score, pushed] = reach(asks_[code].lead, nearest, largest);
     for (size_t c = kOwnChannels; c < head_dim; ++c)
       query[c] = float(score / (scale * square) * double(keys[mark * head_dim + c]));
