@@ -1,4 +1,4 @@
-// Which targets Highway compiles the kernels for: AVX-512, AVX2, SSE4 and plain C++ on x86; NEON on
+// Which targets Highway compiles the kernels for: AVX-512, AVX2 and SSE4 on x86, NEON on
 // Arm. Include it before foreach_target.h. The kernels keep arrays of vectors, which scalable
 // vectors (SVE, RVV) cannot be in.
 #pragma once

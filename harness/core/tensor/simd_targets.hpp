@@ -1,4 +1,4 @@
-// Which targets Highway compiles the core's kernels for: AVX-512, AVX2, SSE4 and plain C++ on x86;
+// Which targets Highway compiles the core's kernels for: AVX-512, AVX2 and SSE4 on x86,
 // NEON on Arm. Include it before foreach_target.h. Processors with SSSE3 and no SSE4 are older than
 // 2008, and AVX3_DL only adds instructions that no kernel of the core uses. Vectors are members of
 // classes, which scalable ones (SVE, RVV) cannot be.

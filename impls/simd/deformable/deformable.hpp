@@ -2,7 +2,7 @@
 // deformable_cpu.
 //   sample_queries(slice, {0, 4096}, scratch);
 //   scratch: deformable_scratch_bytes(slice, 4096) bytes on 64
-// Compiled for AVX-512, AVX2, SSE4, NEON and plain C++, chosen when the program runs. Points stand
+// Compiled for AVX-512, AVX2, SSE4 and NEON, chosen when the program runs. Points stand
 // in the vector lanes until their pixels and factors are known, then channels do.
 #pragma once
 

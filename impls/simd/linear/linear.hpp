@@ -1,7 +1,7 @@
 // Linear attention of one head (LoFTR, elu + 1): sum the keys into a state, then read it out for
 // each query.
 //   sum_keys(s, {0, keys}, state, scratch);  read_queries(s, {0, queries}, state, scratch);
-// Compiled for AVX-512, AVX2, SSE4, NEON and plain C++, chosen when the program runs.
+// Compiled for AVX-512, AVX2, SSE4 and NEON, chosen when the program runs.
 #pragma once
 
 #include <cstddef>

@@ -2,7 +2,7 @@
 // flash_cpu, flash_cpu_bf16 and window_cpu.
 //   Slice s = ...;  attend(Float32Tiles::kernel(problem, 384), s, {0, 384}, {0, keys}, scratch);
 //   scratch: scratch_bytes(...) bytes on 64
-// Compiled for AVX-512, AVX2, SSE4, NEON and plain C++, chosen when the program runs. Queries stand
+// Compiled for AVX-512, AVX2, SSE4 and NEON, chosen when the program runs. Queries stand
 // in the vector lanes.
 #pragma once
 

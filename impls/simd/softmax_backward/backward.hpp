@@ -6,7 +6,7 @@
 //     with DBIAS: kernel.clear_bias before, kernel.join_bias or join_bias_row behind
 //   kernel.end_keys(s, keys, scratch);  // writes dk and dv
 //   kernel.write_queries(s, queries, sums, scratch);  // dq, once all keys were added
-// Compiled for AVX-512, AVX2, SSE4, NEON and plain C++, chosen when the program runs.
+// Compiled for AVX-512, AVX2, SSE4 and NEON, chosen when the program runs.
 #pragma once
 
 #include <cstddef>

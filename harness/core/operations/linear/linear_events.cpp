@@ -15,7 +15,7 @@
 namespace attest::core {
 namespace {
 
-using Params = attest_linear_params;
+using LinearParams = attest_linear_params;
 using Found = std::set<std::string>;
 
 constexpr int64_t kTiles[] = {16, 32, 64, 128, 256}, kLeastTile = 16;
@@ -44,7 +44,7 @@ struct CountedKeys {
   std::vector<int64_t> at;          // positions
   std::vector<double> phi, values;  // [keys, head_dim], [keys, head_dim_v]
 
-  CountedKeys(const Params& p, const Tensors& tensors, int64_t b, int64_t kv_head) {
+  CountedKeys(const LinearParams& p, const Tensors& tensors, int64_t b, int64_t kv_head) {
     for (int64_t j = 0; j < p.seq_len_kv; ++j)
       if (linear::counts(tensors[ATTEST_MASK], b, 3, j)) at.push_back(j);
     phi.resize(at.size() * size_t(p.head_dim));
@@ -65,7 +65,7 @@ bool has_nan(const std::vector<double>& numbers) {
 class RowSums {
  public:
   RowSums(const Problem& problem, const CountedKeys& keys, const std::vector<double>& query)
-      : p_(problem.as<Params>()),
+      : p_(problem.as<LinearParams>()),
         output_(problem.tensor[ATTEST_O].dtype),
         keys_(keys),
         width_(size_t(p_.head_dim_v)),
@@ -168,7 +168,7 @@ class RowSums {
 
   static inline const double kBentBelow = std::exp(-0.5), kStraightAbove = 1.5,
                              kFaintBelow = std::exp(-4.0);
-  const Params& p_;
+  const LinearParams& p_;
   const DType output_;
   const CountedKeys& keys_;
   const size_t width_;
@@ -179,7 +179,7 @@ class RowSums {
 class LinearCounter {
  public:
   LinearCounter(const Problem& problem, const Tensors& tensors, const std::vector<bool>& judged)
-      : problem_(problem), p_(problem.as<Params>()), tensors_(tensors), judged_(judged) {}
+      : problem_(problem), p_(problem.as<LinearParams>()), tensors_(tensors), judged_(judged) {}
 
   Found count() {
     const int64_t key_heads = p_.batch * p_.num_kv_heads;
@@ -271,7 +271,7 @@ class LinearCounter {
   }
 
   const Problem& problem_;
-  const Params& p_;
+  const LinearParams& p_;
   const Tensors& tensors_;
   const std::vector<bool>& judged_;
   Found found_;
@@ -281,7 +281,7 @@ class LinearCounter {
 }  // namespace
 
 std::vector<NumericEvent> linear_events(const Problem& problem) {
-  const Params& p = problem.as<Params>();
+  const LinearParams& p = problem.as<LinearParams>();
   const int64_t keys = p.seq_len_kv;
   std::vector<NumericEvent> events;
   const auto add = [&](std::string name, std::string why_not = "") {

@@ -14,7 +14,8 @@ using Params = attest_softmax_params;
 constexpr double kBudget = 2e9;       // multiply-adds, or what takes as long, of all rows
 constexpr float kLargestF16 = 65504;  // a product beyond it overflows f16
 constexpr double kMask = -10000;      // what kernels write in place of a hidden product
-constexpr double kShown = 8;  // a hidden key shows if its score is at most so far below the largest
+// A hidden key shows if its score is at most so far below the largest.
+constexpr double kHiddenShows = 8;
 
 // The rows of one query head.
 class Rows {
@@ -46,7 +47,7 @@ class Rows {
       if (product > kLargestF16) found_.insert("f8/product/+65504");
       if (product < -kLargestF16) found_.insert("f8/product/-65504");
     }
-    if (top > kHidden && nearest > top - kShown) found_.insert("f8/hidden/-10000");
+    if (top > kHidden && nearest > top - kHiddenShows) found_.insert("f8/hidden/-10000");
   }
 
  private:

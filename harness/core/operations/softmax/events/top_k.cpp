@@ -14,7 +14,8 @@ constexpr float kClear = 0.1f;
 constexpr float kFar = 50;         // a kernel may assume that logits are nearer to 0
 constexpr float kSpread = 1000;    // a few halvings of such a range, or a histogram, miss the edge
 constexpr int64_t kManyTies = 64;  // more than a short list holds
-constexpr float kShown = 8;  // the edge is at most so far below the largest logit: its key shows
+// The edge is at most so far below the largest logit: its key shows.
+constexpr float kEdgeShows = 8;
 
 // A masked key of the row would be among the top_k keys.
 bool hides_a_large_one(const Unit& unit, const RowPlace& place, const Row& row, float edge) {
@@ -95,7 +96,7 @@ void find_top_k(const Unit& unit, const RowSet& rows, Found& found) {
     if (hides_a_large_one(unit, place, row, edge)) found.insert("top_k/hidden_above");
     if (gap >= kClear) found.insert("top_k/clear");
     // Where no key is below the edge, or the edge does not show, no wrong choice does.
-    if (least == edge || logits[0] - edge > kShown) continue;
+    if (least == edge || logits[0] - edge > kEdgeShows) continue;
     if (logits[0] < 0) found.insert("top_k/below_zero");
     if (least > kFar) found.insert("top_k/far_above");
     if (logits[0] < -kFar) found.insert("top_k/far_below");

@@ -11,23 +11,20 @@ namespace attest::core {
 namespace {
 
 bool is_grid(const attest_softmax_params& params) { return params.grid_height > 0; }
-bool has_band(const attest_softmax_params& params) {
-  return params.window_left >= 0 || params.window_right >= 0;
-}
 
 int64_t integer(const Tensor& tensor, int64_t index) {
   return int64_t(load(tensor.data, ATTEST_I32, index * tensor.spec.stride[0]));
 }
 
-struct Lengths {
+struct SequenceLengths {
   std::vector<int64_t> length, first;
 };
 
 // Of one side: `tokens` are the rows of the packed tensor.
-Lengths read_lengths(const char* side, const Tensor& cu_seqlens, const Tensor& seq_lens,
-                     int64_t batch, int64_t longest, int64_t tokens) {
-  Lengths lengths{std::vector<int64_t>(size_t(batch), longest),
-                  std::vector<int64_t>(size_t(batch), 0)};
+SequenceLengths read_lengths(const char* side, const Tensor& cu_seqlens, const Tensor& seq_lens,
+                             int64_t batch, int64_t longest, int64_t tokens) {
+  SequenceLengths lengths{std::vector<int64_t>(size_t(batch), longest),
+                          std::vector<int64_t>(size_t(batch), 0)};
   for (int64_t b = 0; b < batch; ++b) {
     int64_t& length = lengths.length[size_t(b)];
     if (cu_seqlens) {
@@ -132,10 +129,11 @@ Geometry::Geometry(const Problem& problem, const Tensors& tensors)
       packed_kv_(tensors[ATTEST_CU_SEQLENS_KV]),
       shifted_(is_grid(params_) && params_.shift_bias != 0 &&
                (params_.shift_y != 0 || params_.shift_x != 0)) {
-  Lengths q = read_lengths("q", tensors[ATTEST_CU_SEQLENS_Q], tensors[ATTEST_SEQ_LENS_Q], batch(),
-                           params_.seq_len_q, q_.spec.dim[2]);
-  Lengths kv = read_lengths("kv", tensors[ATTEST_CU_SEQLENS_KV], tensors[ATTEST_SEQ_LENS_KV],
-                            batch(), params_.seq_len_kv, k_.spec.dim[2]);
+  SequenceLengths q = read_lengths("q", tensors[ATTEST_CU_SEQLENS_Q], tensors[ATTEST_SEQ_LENS_Q],
+                                   batch(), params_.seq_len_q, q_.spec.dim[2]);
+  SequenceLengths kv =
+      read_lengths("kv", tensors[ATTEST_CU_SEQLENS_KV], tensors[ATTEST_SEQ_LENS_KV], batch(),
+                   params_.seq_len_kv, k_.spec.dim[2]);
   length_q_ = std::move(q.length);
   first_q_ = std::move(q.first);
   length_kv_ = std::move(kv.length);

@@ -25,6 +25,11 @@
 
 namespace attest::core {
 
+/// Whether a query sees only keys near its own position, or none behind it: window or causal.
+inline bool has_band(const attest_softmax_params& params) {
+  return params.window_left >= 0 || params.window_right >= 0;
+}
+
 /// The score of a hidden key: its weight is 0.
 inline constexpr double kHidden = -kInfinity;
 

@@ -17,7 +17,7 @@ namespace {
 
 using Params = attest_softmax_params;
 
-constexpr int64_t kTiles[] = {16, 32, 64, 128, 256};
+constexpr int64_t kUsualTiles[] = {16, 32, 64, 128, 256};
 // Of a bias for each pair: half a MB, of which up to 70 mistakes have one each. Their goldens take
 // some 10 ms each.
 constexpr int64_t kMostElements = 1 << 17;
@@ -28,7 +28,7 @@ using Ends = std::vector<std::pair<int64_t, int64_t>>;
 /// Which keys each candidate's tiles have, and the sizes of tiles for which that is so.
 std::map<Ends, std::vector<int64_t>> candidates(int64_t keys) {
   std::map<Ends, std::vector<int64_t>> made;
-  for (const int64_t tile : kTiles) {
+  for (const int64_t tile : kUsualTiles) {
     if (keys <= tile) continue;
     const auto of = [&](int64_t n) { return std::pair(n * tile, std::min((n + 1) * tile, keys)); };
     const int64_t whole = keys / tile, all = (keys + tile - 1) / tile;
@@ -129,7 +129,7 @@ void add_rescale_mistakes(std::vector<Mistake>& mistakes, const Problem& problem
   const int64_t rows = p.batch * p.num_heads * p.seq_len_q;
   if (problem.operation != &softmax_operation() || problem.has(ATTEST_BIAS) ||
       problem.has(ATTEST_SINKS) || has_f8(problem) || p.top_k > 0 ||
-      rows * p.seq_len_kv > kMostElements || p.seq_len_kv <= kTiles[0])
+      rows * p.seq_len_kv > kMostElements || p.seq_len_kv <= kUsualTiles[0])
     return;
   const TensorSpec spec =
       dense_tensor(ATTEST_F32, ATTEST_READ,

@@ -6,6 +6,7 @@
 
 #include "core/operations/relation.hpp"
 #include "core/operations/softmax/problem/dequantised.hpp"
+#include "core/operations/softmax/problem/geometry.hpp"
 #include "core/operations/softmax/softmax.hpp"
 #include "core/tensor/error.hpp"
 #include "core/tensor/random.hpp"
@@ -95,7 +96,6 @@ void resize(Problem& problem, void (*change)(Params&)) {
 bool has_lengths(const Problem& problem) {
   return (problem.features & (ATTEST_WITH_VARLEN | ATTEST_WITH_SEQ_LENS)) != 0;
 }
-bool has_band(const Params& p) { return p.window_left >= 0 || p.window_right >= 0; }
 // The size of a band that a variant adds.
 int64_t width(const Params& p) { return std::max<int64_t>(1, p.seq_len_kv / 8); }
 
