@@ -19,6 +19,15 @@
 
 namespace {
 
+// Whether this processor has what every file was compiled for (harness/cmake/toolchain.cmake).
+bool is_processor_known() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("sse4.2");
+#else
+  return true;
+#endif
+}
+
 // Goldens are computed by threads of this process, whose library of OpenMP has read the environment
 // by now: it starts again with the environment that workers have. Where it cannot, its threads spin
 // longer.
@@ -32,6 +41,13 @@ void bound_own_spinning(char** argv) {
 
 int main(int argc, char** argv) {
   using namespace attest;
+  if (!is_processor_known()) {
+    std::fputs(
+        "attest: this processor lacks SSE4.2; compile without -msse4.2, which "
+        "harness/cmake/toolchain.cmake adds\n",
+        stderr);
+    return cli::kNothing;
+  }
   bound_own_spinning(argv);
   std::signal(SIGPIPE,
               SIG_IGN);  // a reader that went away is a failed write, reported like any other

@@ -115,8 +115,7 @@ Command add_probe(CLI::App& program) {
   command->footer(
       "Example: attest probe --json limits.json\n"
       "Other processes that take CPUs meanwhile lower the figures: a warning says so. The header "
-      "of a results file has "
-      "the same\n"
+      "of the results of a timed run has the same\n"
       "figures but exp and triad, and each timed record its share of the roofline that they make.");
   return [arguments] { return run(*arguments); };
 }

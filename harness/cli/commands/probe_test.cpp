@@ -34,6 +34,15 @@ TEST_F(Probe, PrintsEveryLimitAndWritesIt) {
   EXPECT_EQ(limits["threads"], "1");
 }
 
+// A run that times nothing starts without a probe.
+TEST_F(Probe, IsInTheHeaderIfSomethingIsTimed) {
+  const std::string run = "run 'softmax seq_len_q=5 head_dim=16' --impl naive --relations none ";
+  EXPECT_EQ(attest(run + "--budget 0.01 -o timed.jsonl").code, 0);
+  EXPECT_EQ(attest(run + "--judge-only -o judged.jsonl").code, 0);
+  EXPECT_TRUE(lines("timed.jsonl")[0]["environment"].contains("limits"));
+  EXPECT_FALSE(lines("judged.jsonl")[0]["environment"].contains("limits"));
+}
+
 // The threads are those of another process than the one that measures.
 TEST_F(Probe, WarnsOfABusyMachine) {
   std::atomic<bool> ends = false;

@@ -35,7 +35,8 @@ struct JudgingOptions {
   bool names_case_limit = false;         // repro lines have --case-limit
   bool shows_progress = true;            // print rows as records come, not all at the end
   std::string format = "terminal";       // how they are printed at the end (reports::find_format)
-  bool probes_machine = false;  // measure the machine's peak rates without a results file too
+  bool probes_machine = false;  // measure the machine's peak rates if something is timed, even
+                                // without a results file
   bool shows_coverage = true;   // print what was declared and never judged
   bool shows_shares = false;    // print where the time went
 

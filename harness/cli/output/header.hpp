@@ -1,5 +1,6 @@
 // Makes the header of a results file: machine, build, run.
 #pragma once
+#include <cstdint>
 #include <string>
 
 #include "core/record/record.hpp"
@@ -7,7 +8,8 @@
 
 namespace attest::cli {
 
-/// `command`: see command_line(). `threads`: of each implementation. Limits are left to the caller.
+/// `command`: see command_line(). `threads`: of each implementation. The caller adds the group
+/// "limits", the peak rates of the machine, if it times.
 core::Header make_header(const std::string& command, const core::Implementations& implementations,
                          int32_t threads);
 

@@ -7,6 +7,7 @@
 
 #include "cli/output/header.hpp"
 #include "cli/output/repro_line.hpp"
+#include "core/measure/limits/probe.hpp"
 #include "reports/formats.hpp"
 
 namespace attest::cli {

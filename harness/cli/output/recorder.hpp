@@ -51,7 +51,7 @@ class Recorder : public core::Sink {
   const core::Implementations& implementations_;
   core::EarlierResults earlier_;
   std::map<std::string, core::TokenPicture> tokens_;  // by their inputs
-  std::optional<core::Rooflines> rooflines_;          // of what is timed and has a header
+  std::optional<core::Rooflines> rooflines_;          // none if nothing is timed or kept
   core::Header header_;
   std::optional<ResultsFile> results_;
   std::optional<Progress> progress_;

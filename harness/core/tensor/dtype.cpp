@@ -9,12 +9,12 @@
 namespace attest::core {
 namespace {
 
-struct Stored {
+struct DTypeFacts {
   std::string_view name;
   size_t bytes;
   bool is_float;
 };
-constexpr std::array<Stored, ATTEST_3XTF32 + 1> kStored{{
+constexpr std::array<DTypeFacts, ATTEST_3XTF32 + 1> kDTypes{{
     {"none", 0, false},
     {"f32", 4, true},
     {"f16", 2, true},
@@ -110,13 +110,13 @@ uint32_t encode(double value, DType dtype, int exponent_bits, int mantissa_bits)
 
 }  // namespace
 
-std::string_view dtype_name(DType dtype) { return kStored.at(size_t(dtype)).name; }
+std::string_view dtype_name(DType dtype) { return kDTypes.at(size_t(dtype)).name; }
 std::optional<DType> dtype_from_name(std::string_view name) {
-  for (size_t i = 1; i < kStored.size(); ++i)
-    if (kStored[i].name == name) return DType(i);
+  for (size_t i = 1; i < kDTypes.size(); ++i)
+    if (kDTypes[i].name == name) return DType(i);
   return std::nullopt;
 }
-size_t dtype_bytes(DType dtype) { return kStored.at(size_t(dtype)).bytes; }
+size_t dtype_bytes(DType dtype) { return kDTypes.at(size_t(dtype)).bytes; }
 bool is_f8(DType dtype) { return dtype == ATTEST_F8E4M3 || dtype == ATTEST_F8E5M2; }
 bool is_judged_float(DType dtype) {
   return dtype == ATTEST_F32 || dtype == ATTEST_F16 || dtype == ATTEST_BF16 || dtype == ATTEST_F64;
@@ -128,7 +128,7 @@ std::string dtype_title(DType dtype) {
          (is_stored && !is_judged_float(dtype) ? " (not judged yet)" : "");
 }
 
-bool is_float(DType dtype) { return kStored.at(size_t(dtype)).is_float; }
+bool is_float(DType dtype) { return kDTypes.at(size_t(dtype)).is_float; }
 
 float saturated(float value, DType dtype) {
   const auto most = float(largest_finite(dtype));

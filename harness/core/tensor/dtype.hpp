@@ -46,13 +46,13 @@ struct FloatFormat {
   /// `precision`: bits of the significand with the hidden one. `min_exponent`: of the smallest
   /// normal number.
   static constexpr FloatFormat of(int precision, int min_exponent, double largest) {
-    const auto power_of_two = [](int exponent) {
+    const auto negative_power_of_two = [](int exponent) {
       double power = 1;
       for (; exponent < 0; ++exponent) power /= 2;
       return power;
     };
-    return {power_of_two(-precision), power_of_two(min_exponent - precision),
-            power_of_two(min_exponent), largest};
+    return {negative_power_of_two(-precision), negative_power_of_two(min_exponent - precision),
+            negative_power_of_two(min_exponent), largest};
   }
 };
 /// By dtype. That of a dtype without floating point is of(0, 0, 0).

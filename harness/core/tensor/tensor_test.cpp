@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "core/tensor/error.hpp"
 #include "core/tensor/random.hpp"
@@ -27,6 +28,29 @@ TEST(DType, KnownConstants) {
   EXPECT_EQ(unit_roundoff(ATTEST_TF32), 0x1p-11);
   EXPECT_EQ(half_subnormal(ATTEST_F16), 0x1p-25);
   EXPECT_EQ(half_subnormal(ATTEST_F32), 0x1p-150);
+  EXPECT_EQ(half_subnormal(ATTEST_BF16), 0x1p-134);
+  EXPECT_EQ(half_subnormal(ATTEST_F64), 0) << "no float64 is 2^-1075";
+  EXPECT_EQ(unit_roundoff(ATTEST_F64), 0x1p-53);
+  EXPECT_EQ(unit_roundoff(ATTEST_3XTF32), 0x1p-21);
+  EXPECT_EQ(smallest_normal(ATTEST_F16), 0x1p-14);
+  for (const DType dtype : {ATTEST_F32, ATTEST_BF16, ATTEST_TF32, ATTEST_3XTF32})
+    EXPECT_EQ(smallest_normal(dtype), 0x1p-126) << dtype_name(dtype);
+  EXPECT_EQ(smallest_normal(ATTEST_F64), std::numeric_limits<double>::min());
+  EXPECT_EQ(largest_finite(ATTEST_F32), double(std::numeric_limits<float>::max()));
+  EXPECT_EQ(largest_finite(ATTEST_F16), 65504);
+  EXPECT_EQ(largest_finite(ATTEST_BF16), 0x1.fep127);
+  EXPECT_EQ(unit_roundoff(ATTEST_NONE), 1) << "what has no digits rounds to anything";
+}
+
+TEST(DType, ABinadeBeginsAtItsPowerOfTwo) {
+  EXPECT_EQ(binade(1), 1);
+  EXPECT_EQ(binade(std::nextafter(2, 0)), 1);
+  EXPECT_EQ(binade(-3), 2);
+  EXPECT_EQ(binade(0x1.8p-1022), 0x1p-1022);
+  EXPECT_EQ(binade(0), 0);
+  EXPECT_EQ(binade(5e-324), 0);
+  EXPECT_EQ(binade(-INFINITY), INFINITY);
+  EXPECT_EQ(binade(NAN), INFINITY);
 }
 
 TEST(DType, EveryHalfSurvivesARoundTrip) {
@@ -83,6 +107,14 @@ TEST(DType, OverflowIsInfinity) {
   const float big = -1e9f;
   store_row(&half, ATTEST_F16, 0, 1, 1, &big);
   EXPECT_EQ(half, 0xfc00);
+  for (const double beyond : {0x1.ffp127, 1e300, std::numeric_limits<double>::max()}) {
+    store(&half, ATTEST_BF16, 0, beyond);
+    EXPECT_EQ(half, 0x7f80) << beyond;
+  }
+  store(&half, ATTEST_BF16, 0, std::nextafter(0x1.ffp127, 0));
+  EXPECT_EQ(half, 0x7f7f);
+  store(&half, ATTEST_BF16, 0, 5e-324);
+  EXPECT_EQ(half, 0);
 }
 
 // What a code of 8 bits stands for, by the formula of the format (OCP 8-bit floating point, 2023):

@@ -604,7 +604,7 @@ struct Fragments {
 /// One number for each of four elements.
 typedef double Four __attribute__((vector_size(32)));
 typedef int32_t FourWhole __attribute__((vector_size(16)));
-typedef int64_t FourBits __attribute__((vector_size(32)));
+typedef uint64_t FourBits __attribute__((vector_size(32)));
 
 // Half of the emulation's time goes here: loops are unrolled, and a CPU that has AVX2 uses it. The
 // choice is made before a sanitizer is set up, so there is none in its builds.
@@ -621,7 +621,7 @@ typedef int64_t FourBits __attribute__((vector_size(32)));
 /// NVIDIA tensor cores, 2021).
 CUDA_ON_HOST_CLONES static inline void add_products(float (&c)[4], const double (&left)[2][8],
                                                     const double (&right)[2][8]) {
-  // Products of floats are larger, or 0.
+  // 2^-400 is less than any product of two floats but 0, so that no exponent is that of 0.
   Four addends[9], largest = Four{} + 0x1p-400, plain = {};
 #pragma GCC unroll 8
   for (int k = 0; k < 8; ++k)
@@ -635,17 +635,20 @@ CUDA_ON_HOST_CLONES static inline void add_products(float (&c)[4], const double 
     largest = magnitude > largest ? magnitude : largest;
     plain += each;
   }
-  // Of float64: the exponent, which is biased by 1023, and what a float32 has not of the rest.
-  constexpr int64_t kExponent = 0x7ff0'0000'0000'0000, kBeyondFloat = (int64_t{1} << 29) - 1;
+  // Of float64: the exponent, which is biased by 1023, and the bits of the mantissa that a float32
+  // lacks.
+  constexpr uint64_t kExponent = 0x7ff0'0000'0000'0000, kBeyondFloat = (uint64_t{1} << 29) - 1;
   const FourBits exponent = reinterpret_cast<FourBits>(largest) & kExponent;
   const Four unit = reinterpret_cast<Four>(exponent) * 0x1p-24,
-             scale = reinterpret_cast<Four>((int64_t{2 * 1023 + 24} << 52) - exponent);
-  FourWhole sum = {};  // in units of that bit, below 9 * 2^25
+             scale = reinterpret_cast<Four>((uint64_t{2 * 1023 + 24} << 52) - exponent);
+  const auto is_finite = plain - plain == 0;
+  FourWhole sum = {};  // in `unit`s, below 9 * 2^25
 #pragma GCC unroll 9
-  for (const Four& each : addends) sum += __builtin_convertvector(each * scale, FourWhole);
+  for (const Four& each : addends)
+    sum += __builtin_convertvector(is_finite ? each * scale : Four{}, FourWhole);
   const Four whole = __builtin_convertvector(sum, Four),
              kept = reinterpret_cast<Four>(reinterpret_cast<FourBits>(whole) & ~kBeyondFloat),
-             result = plain - plain == 0 ? kept * unit : plain;  // infinity and NaN stay
+             result = is_finite ? kept * unit : plain;  // infinity and NaN stay
   for (int e = 0; e < 4; ++e) c[e] = static_cast<float>(result[e]);
 }
 

@@ -21,7 +21,9 @@ namespace {
 // Many short bursts: on a busy machine one of them is likely to be left alone. On a quiet one, four
 // that take the same time are enough.
 constexpr int kBursts = 16, kAlikeBursts = 4;
-constexpr double kAlike = 1.01;
+constexpr double kAlike = 1.01;  // times that differ by less are the same
+// Clocks may rise for as long.
+constexpr auto kSettling = std::chrono::milliseconds(10);
 constexpr double kBurst_s = 0.0015;
 // Two bursts that take longer than this together are enough.
 constexpr auto kLongEnough = std::chrono::milliseconds(60);
@@ -33,8 +35,9 @@ constexpr size_t kMostBuffer = size_t{256} << 20, kLeastBuffer = size_t{8} << 20
 constexpr size_t kPage = 4096;
 
 /// Lets `threads` threads do `work(thread)` at the same time, in several bursts. Returns the
-/// shortest time from the common start to the last end, in seconds. There are kBursts bursts, or as
-/// many as show that time kAlikeBursts times, or two if these take kLongEnough. While every burst
+/// shortest time from the common start to the last end, in seconds. There are kBursts bursts, or
+/// fewer once kAlikeBursts took the shortest time and kSettling is over, or two if these take
+/// kLongEnough. While every burst
 /// took longer than `expected_s`, another program had a CPU, so further bursts follow until
 /// kPatience is over.
 double best_burst_s(int threads, const std::function<void(int)>& work, double expected_s = 1e9) {
@@ -46,7 +49,7 @@ double best_burst_s(int threads, const std::function<void(int)>& work, double ex
     if (best_s > expected_s && spent < kPatience) return false;
     const auto alike =
         std::ranges::count_if(bursts_s, [&](double s) { return s < kAlike * best_s; });
-    return bursts_s.size() >= kBursts || alike >= kAlikeBursts ||
+    return bursts_s.size() >= kBursts || (alike >= kAlikeBursts && spent >= kSettling) ||
            (bursts_s.size() >= 2 && spent >= kLongEnough);
   };
   while (!is_enough()) {

@@ -48,7 +48,7 @@ class HiddenByMask final : public SamePlaces {
  private:
   void change(const Tensor& tensor, const Tensor& mask, int axis) const {
     if (!mask) return;
-    constexpr double kLargeHidden = 1000;
+    constexpr double kHiddenNumber = 1000;
     const TensorSpec& spec = tensor.spec;
     for (int64_t row = 0; row < row_count(spec, 3); ++row) {
       const int64_t b = row / (spec.dim[1] * spec.dim[2]), place = row % spec.dim[2];
@@ -59,7 +59,7 @@ class HiddenByMask final : public SamePlaces {
         const double wild = (row + d) % 3 == 0 ? std::numeric_limits<double>::infinity()
                                                : std::numeric_limits<double>::quiet_NaN();
         store(tensor.data, spec.dtype, row_offset(spec, 3, row) + d * spec.stride[3],
-              wild_ ? wild : kLargeHidden);
+              wild_ ? wild : kHiddenNumber);
       }
     }
   }

@@ -1,6 +1,7 @@
 // The codebook fill: its closed form against long double key by key.
 #include "core/operations/softmax/closed_form/codebook.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>

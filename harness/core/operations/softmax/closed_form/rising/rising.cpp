@@ -264,8 +264,8 @@ std::vector<float> Codebook::asking(const std::vector<float>& keys) const {
     return std::inner_product(&keys[one * head_dim + kOwnChannels], &keys[(one + 1) * head_dim],
                               &keys[other * head_dim + kOwnChannels], 0.0);
   };
-  // How long the direction of a mark is, and the largest shares of its own score that other marks
-  // and other keys get.
+  // The squared length of a mark's direction, and the largest shares of its own score that other
+  // marks and other keys get.
   struct Mark {
     double square = 0, nearest = 0, largest = -1;
   };
@@ -285,8 +285,9 @@ std::vector<float> Codebook::asking(const std::vector<float>& keys) const {
       continue;
     }
     const auto mark = size_t(asks_[code].mark);
-    if (!marks.at(mark)) marks[mark] = measure(mark);
-    const auto& [square, nearest, largest] = *marks[mark];
+    std::optional<Mark>& measured = marks[mark];
+    if (!measured) measured = measure(mark);
+    const auto& [square, nearest, largest] = *measured;
     const auto [score, pushed] = reach(asks_[code].lead, nearest, largest);
     for (size_t c = kOwnChannels; c < head_dim; ++c)
       query[c] = float(score / (scale * square) * double(keys[mark * head_dim + c]));
