@@ -121,15 +121,16 @@ struct RowResults {
   double* reach = nullptr;  // [rows], may be null: the largest finite |partial sum| of any channel
 };
 
-/// Returns whether rounding alone makes the scores of a row too inaccurate for a linear sigma. This
-/// happens if a bias brings all scores far from 0, where a coarse dtype has few numbers. Such a row
-/// only has to be an average of values.
+/// Returns whether the rounding of scores may change the weights of a row to any others. A bias
+/// that brings all scores far from 0 does that, because a coarse dtype has few numbers there. The
+/// judge then accepts every average of the values, since sigma only describes small errors.
 bool scores_round_to_averages(const RowScores& row, const SigmaModel& model);
 /// The model from which the weights of the row's keys are computed.
 kernels::WeightModel weight_model(const SigmaModel& model, const RowScores& row);
-/// Returns whether a2v2 has to contain lone keys. It need not if theta is 1, because e contains a
-/// then, nor if P has f32 or bf16, because SigmaModel::underflow_bound covers what these lose of
-/// their smallest probabilities. In both cases u_p^2 p2v2 stands for a2v2.
+/// Returns whether a golden has to compute a2v2 for keys that stand alone. Otherwise it uses
+/// u_p^2 p2v2 instead. A model with theta = 1 does not need a2v2, because its e contains a. A P in
+/// f32 or bf16 does not need it either: SigmaModel::underflow_bound covers its smallest
+/// probabilities.
 inline bool needs_a2(const SigmaModel& model) { return model.theta == 0 && model.eta_p > 1e-20; }
 /// Writes row `r` of `results`. `dim_v`: head_dim_v.
 void finish_row(const RowScores& row, const RowSums& sums, const SigmaModel& model, int64_t dim_v,

@@ -6,12 +6,12 @@
 
 namespace attest::core {
 
-/// How many maxima a golden tries for each row. The maximum by which a kernel divides p decides to
-/// which side p is rounded, and an online softmax has met other maxima before the last one. Those
-/// that are tried lie within one step between numbers.
+/// How many maxima a golden tries for each row. A kernel divides p by a maximum before it rounds p,
+/// so the maximum decides whether p is rounded up or down. An online softmax also rounds by maxima
+/// that it met before the last one. The tried maxima lie within one step between numbers.
 inline constexpr int kTriedMaxima = 4;
-/// Returns the number by which a kernel that has met maximum `n` divides each p before it rounds
-/// it. `kappa`: SigmaModel::kappa.
+/// Returns the divisor of p: a kernel divides each p by it and then rounds the quotient. `n` counts
+/// the tried maxima, from 0 to kTriedMaxima - 1. `kappa`: SigmaModel::kappa.
 double unit_beside(const SigmaModel& model, double kappa, int n);
 
 /// Finds the errors of `count` probabilities. A kernel divides each of them by `unit` before it
