@@ -12,21 +12,20 @@ namespace {
 struct DTypeFacts {
   std::string_view name;
   size_t bytes;
-  bool is_float;
 };
 constexpr std::array<DTypeFacts, ATTEST_3XTF32 + 1> kDTypes{{
-    {"none", 0, false},
-    {"f32", 4, true},
-    {"f16", 2, true},
-    {"bf16", 2, true},
-    {"f64", 8, true},
-    {"i32", 4, false},
-    {"i64", 8, false},
-    {"bool", 1, false},
-    {"f8e4m3", 1, true},
-    {"f8e5m2", 1, true},
-    {"tf32", 0, true},
-    {"3xtf32", 0, true},
+    {"none", 0},
+    {"f32", 4},
+    {"f16", 2},
+    {"bf16", 2},
+    {"f64", 8},
+    {"i32", 4},
+    {"i64", 8},
+    {"bool", 1},
+    {"f8e4m3", 1},
+    {"f8e5m2", 1},
+    {"tf32", 0},
+    {"3xtf32", 0},
 }};
 
 template <class T>
@@ -128,7 +127,7 @@ std::string dtype_title(DType dtype) {
          (is_stored && !is_judged_float(dtype) ? " (not judged yet)" : "");
 }
 
-bool is_float(DType dtype) { return kDTypes.at(size_t(dtype)).is_float; }
+bool is_float(DType dtype) { return largest_finite(dtype) > 0; }
 
 float saturated(float value, DType dtype) {
   const auto most = float(largest_finite(dtype));

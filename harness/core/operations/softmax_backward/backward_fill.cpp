@@ -58,12 +58,11 @@ const SizedRow& sized_row(int64_t row, bool has_low) {
 
 bool may_hide(const Problem& problem) {
   const auto& p = problem.as<FillParams>();
-  return p.window_left >= 0 || p.window_right >= 0 ||
-         std::ranges::any_of(
-             std::initializer_list<int32_t>{ATTEST_MASK, ATTEST_BIAS, ATTEST_BLOCK_MASK,
-                                            ATTEST_SEQ_LENS_Q, ATTEST_SEQ_LENS_KV,
-                                            ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV},
-             [&](int32_t role) { return problem.has(role); });
+  if (has_band(p)) return true;
+  return std::ranges::any_of(
+      std::initializer_list<int32_t>{ATTEST_MASK, ATTEST_BIAS, ATTEST_BLOCK_MASK, ATTEST_SEQ_LENS_Q,
+                                     ATTEST_SEQ_LENS_KV, ATTEST_CU_SEQLENS_Q, ATTEST_CU_SEQLENS_KV},
+      [&](int32_t role) { return problem.has(role); });
 }
 
 /// Whether the gradients of "repeated" have a closed form. Lengths may end a sequence early.

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "core/operations/softmax/events/events.hpp"
+#include "core/operations/softmax/problem/geometry.hpp"
 
 namespace attest::core::events {
 namespace {
@@ -39,8 +40,7 @@ struct Why {
     const bool may_hide = problem.has(ATTEST_MASK) || problem.has(ATTEST_BIAS) ||
                           problem.has(ATTEST_BLOCK_MASK) || problem.has(ATTEST_REL_BIAS) ||
                           problem.has(ATTEST_SEQ_LENS_KV) || problem.has(ATTEST_CU_SEQLENS_KV) ||
-                          p.window_left >= 0 || p.window_right >= 0 || p.patch_size > 0 ||
-                          p.grid_height > 0;
+                          has_band(p) || p.patch_size > 0 || p.grid_height > 0;
     return may_hide ? "" : "every row sees each key";
   }
   std::string too_few_ties() const {

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "core/operations/softmax/problem/dequantised.hpp"
+#include "core/operations/softmax/problem/geometry.hpp"
 #include "core/operations/softmax/problem/rescale_mistakes.hpp"
 #include "core/operations/softmax/softmax.hpp"
 
@@ -31,7 +32,7 @@ class Mistakes {
   std::vector<Mistake> find() {
     add_scales();
     add_left_out();
-    if (p_.window_left >= 0 || p_.window_right >= 0) add_bands();
+    if (has_band(p_)) add_bands();
     if (p_.global_tokens > 0) add_globals();
     if (p_.top_k > 0) add_top_k();
     if (has_f8(problem_)) add_f8();

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/operations/softmax/problem/dequantised.hpp"
+#include "core/operations/softmax/problem/geometry.hpp"
 #include "core/operations/softmax/softmax.hpp"
 #include "core/tensor/error.hpp"
 
@@ -179,7 +180,7 @@ void check_global_tokens(const Problem& problem) {
   check_self(problem, "global_tokens");
   check_same_lengths(problem, "global_tokens");
   require(
-      p.window_left >= 0 || p.window_right >= 0,
+      has_band(p),
       "global_tokens: without a band every token sees all; give window_left or window_right, or "
       "leave global_tokens out");
   require(p.patch_size == 0,

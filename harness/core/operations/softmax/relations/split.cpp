@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/operations/softmax/problem/geometry.hpp"
 #include "core/operations/softmax/relations/relations.hpp"
 
 namespace attest::core {
@@ -14,7 +15,7 @@ using Params = attest_softmax_params;
 Problem part(const Problem& problem, int64_t begin, int64_t end) {
   return resized(problem, [&](Problem& other) {
     Params& p = other.as<Params>();
-    if (p.window_left >= 0 || p.window_right >= 0 || present(problem.tensor[ATTEST_ALIBI_SLOPES])) {
+    if (has_band(p) || present(problem.tensor[ATTEST_ALIBI_SLOPES])) {
       if (p.diagonal == ATTEST_BOTTOM_RIGHT) p.diagonal_offset += p.seq_len_kv - p.seq_len_q;
       p.diagonal = ATTEST_TOP_LEFT;
       p.diagonal_offset -= begin;
