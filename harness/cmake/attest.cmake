@@ -254,6 +254,6 @@ function(attest_script_test name)
   if(ATTEST_TESTS AND NOT ATTEST_TEST_LABELS)
     add_test(NAME ${name} COMMAND ${TEST_COMMAND})
     set_tests_properties(${name} PROPERTIES TIMEOUT ${ATTEST_TEST_TIMEOUT} LABELS ${labels}
-      COST ${cost})
+      COST ${cost} ENVIRONMENT OMP_WAIT_POLICY=passive)
   endif()
 endfunction()
