@@ -28,15 +28,14 @@ clang_sanitizes() {
 
 started=$SECONDS
 bash scripts/setup.sh "$setup" || exit 4
-bash scripts/charts.sh || echo "test.sh: goes on without charts in pages" >&2
-bash scripts/axe.sh || echo "test.sh: goes on without the check of pages by axe" >&2
-if [[ $setup == --all ]]; then
-  bash scripts/aarch64.sh || echo "test.sh: goes on without the test under emulation" >&2
-fi
-if [[ -e /usr/local/cuda/include/cudnn.h ]]; then
-  # The questions that cudnn_cuda asks cuDNN are tested without a device.
-  bash scripts/cuda_packages.sh || echo "test.sh: goes on without cudnn_cuda" >&2
-fi
+# These take some seconds each, and none waits for another.
+fetch() { bash "scripts/$1.sh" || echo "test.sh: goes on without $2" >&2; }
+fetch charts "charts in pages" &
+fetch axe "the check of pages by axe" &
+if [[ $setup == --all ]]; then fetch aarch64 "the test under emulation" & fi
+# The questions that cudnn_cuda asks cuDNN are tested without a device.
+if [[ -e /usr/local/cuda/include/cudnn.h ]]; then fetch cuda_packages cudnn_cuda & fi
+wait
 mkdir -p build
 set_up=$SECONDS
 for configuration in "${configurations[@]}"; do
