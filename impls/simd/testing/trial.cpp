@@ -85,18 +85,24 @@ struct Row {
   const Trial& t;
   int64_t b, h, i;
   Sequence s;
+  // Looked up once: of_key and logit are called for every key.
+  const int64_t kv_head = h / (t.softmax().num_heads / t.softmax().num_kv_heads);
+  const Tensor *order = t.find(ATTEST_ORDER), *pages = t.find(ATTEST_PAGE_TABLE),
+               *mask = t.find(ATTEST_MASK), *blocks = t.find(ATTEST_BLOCK_MASK),
+               *bias = t.find(ATTEST_BIAS), *slopes = t.find(ATTEST_ALIBI_SLOPES);
+  const Tensor &q = t.tensor.at(ATTEST_Q), &k = t.tensor.at(ATTEST_K);
+
   int64_t row(int64_t place) const {
-    const Tensor* order = t.find(ATTEST_ORDER);
     return order == nullptr
                ? place
                : static_cast<int64_t>((*order)({order->spec.dim[0] == 1 ? 0 : b, place}));
   }
   /// An element of K or V: through the page table, if there is one.
   double of_key(const Tensor& x, int64_t j, int64_t c) const {
-    const attest_softmax_params& p = t.softmax();
-    const int64_t kv_head = h / (p.num_heads / p.num_kv_heads);
-    if (const Tensor* table = t.find(ATTEST_PAGE_TABLE))
-      return x({static_cast<int64_t>((*table)({b, j / p.page_size})), kv_head, j % p.page_size, c});
+    if (pages != nullptr) {
+      const int64_t size = t.softmax().page_size;
+      return x({static_cast<int64_t>((*pages)({b, j / size})), kv_head, j % size, c});
+    }
     return x({s.batch_kv, kv_head, s.first_kv + row(j), c});
   }
   /// The logit of key j and how much it is made of; -inf where hidden. `slope`: its derivative by
@@ -106,26 +112,24 @@ struct Row {
     double added = 0;
     if (slope != nullptr) *slope = 1;
     if (!in_band_and_patch(p, s, i, j) || !in_grid(t, h, i, j, added)) return -kInfinity;
-    if (const Tensor* mask = t.find(ATTEST_MASK))
-      if ((*mask)({b, h, i, j}) == 0) return -kInfinity;
-    if (const Tensor* blocks = t.find(ATTEST_BLOCK_MASK))
-      if ((*blocks)({b, h, i / p.block_q, j / p.block_kv}) == 0) return -kInfinity;
-    if (const Tensor* bias = t.find(ATTEST_BIAS)) {
+    if (mask != nullptr && (*mask)({b, h, i, j}) == 0) return -kInfinity;
+    if (blocks != nullptr && (*blocks)({b, h, i / p.block_q, j / p.block_kv}) == 0)
+      return -kInfinity;
+    if (bias != nullptr) {
       const double value = (*bias)({b, h, i, j});
       if (value == -kInfinity) return value;
       added += value;
     }
-    if (const Tensor* slopes = t.find(ATTEST_ALIBI_SLOPES)) {
+    if (slopes != nullptr) {
       const int64_t corner = p.diagonal == ATTEST_BOTTOM_RIGHT ? s.kv - s.q : 0;
       added -=
           (*slopes)({b, h}) * std::abs(static_cast<double>(i + p.diagonal_offset + corner - j));
     }
-    const Tensor &q = t.tensor.at(ATTEST_Q), &k = t.tensor.at(ATTEST_K);
     double dot = 0;
     size = std::abs(added);
+    const int64_t row_q = s.first_q + row(i);
     for (int64_t c = 0; c < p.head_dim; ++c) {
-      const double term =
-          q({s.batch_q, h, s.first_q + row(i), c}) * of_key(k, j, c) * p.softmax_scale;
+      const double term = q({s.batch_q, h, row_q, c}) * of_key(k, j, c) * p.softmax_scale;
       dot += term;
       size += std::abs(term);
     }
