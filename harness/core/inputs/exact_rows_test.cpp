@@ -57,7 +57,9 @@ INSTANTIATE_TEST_SUITE_P(
         "softmax dtype=f16 seq_len_q=61 head_dim=16 q=f8e4m3 k=f8e4m3 v=f8e4m3 q_descale",
         "softmax_backward batch=3 num_heads=4 num_kv_heads=2 seq_len_q=20 head_dim=16 "
         "cu_seqlens_q cu_seqlens_kv",
-        "softmax_backward dtype=f16 seq_len_q=20 head_dim=16 sinks dsinks"));
+        "softmax_backward dtype=f16 seq_len_q=20 head_dim=16 sinks dsinks",
+        "deformable batch=2 num_heads=3 seq_len_q=20 head_dim_v=16 level_height_0=5 "
+        "level_width_0=7"));
 
 // Some biases of "wide" are so low that their rows only have to be an average of values: in f32.
 // What holds no logit of such a row leaves nothing of it.
@@ -76,9 +78,11 @@ TEST(ExactRowsOfSamples, AreThoseOfWhichValuesCome) {
   expect_same("softmax dtype=f16 seq_len_q=1021 seq_len_kv=515 head_dim=64 lse", "wide", wide);
   expect_same("softmax_backward seq_len_q=2039 seq_len_kv=2039 head_dim=16", "random", random);
   expect_same("softmax_backward seq_len_q=2039 seq_len_kv=2039 head_dim=16", "repeated", repeated);
-  for (const Counts* of : {&wide, &random, &repeated}) EXPECT_GT(of->exact, 0u);
-  EXPECT_GT(wide.others, 0u);
-  EXPECT_GT(random.others, 0u);
+  Counts sampled;
+  expect_same("deformable seq_len_q=20000 head_dim_v=8 level_height_0=5 level_width_0=7", "random",
+              sampled);
+  for (const Counts* of : {&wide, &random, &repeated, &sampled}) EXPECT_GT(of->exact, 0u);
+  for (const Counts* of : {&wide, &random, &sampled}) EXPECT_GT(of->others, 0u);
   EXPECT_EQ(repeated.others, 0u);
 }
 

@@ -49,6 +49,14 @@ class DeformableGolden final : public Golden {
     if (rows_a_head_ < p_.seq_len_q) sweep(tasks_of(swept, kSweptRows), declared, sink);
   }
 
+  std::vector<int64_t> exact_rows(const Arithmetic&, int32_t role) const override {
+    std::vector<int64_t> exact;
+    if (role != ATTEST_O) return exact;
+    for (int64_t head = 0; head < heads_; ++head)
+      for (const int64_t query : judged(head)) exact.push_back(head * p_.seq_len_q + query);
+    return exact;
+  }
+
   // Rows with equal locations and weights of one head are equal.
   int64_t distinct_rows() const override {
     const std::lock_guard guard(lock_);

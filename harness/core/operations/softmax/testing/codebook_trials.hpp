@@ -346,11 +346,15 @@ class Flash {
         if (j >= kernel.lost_begin && j < kernel.lost_end) continue;
         const float below = rounded(scores_[size_t(i * keys_ + j)], kernel.score) - top;
         if (below == -INFINITY) continue;
-        const float exact = std::exp(below) * (1 + kernel.exp_error * std::sin(50 * below)),
-                    p = exact < kernel.flushed_below ? 0 : exact,
+        float exact = std::exp(below);
+        if (kernel.exp_error != 0) exact *= 1 + kernel.exp_error * std::sin(50 * below);
+        const float p = exact < kernel.flushed_below ? 0 : exact,
                     kept = rounded(p, kernel.probability);
         part_total += p;
-        for (int64_t e = 0; e < dim_; ++e) part[size_t(e)] += kept * v_[size_t(j * dim_ + e)];
+        const float* value = &v_[size_t(j * dim_)];
+        float* added = part.data();
+#pragma omp simd
+        for (int64_t e = 0; e < dim_; ++e) added[e] += kept * value[e];
       }
       total += part_total;
       for (size_t e = 0; e < sum.size(); ++e) sum[e] = rounded(sum[e] + part[e], kernel.sum);

@@ -7,6 +7,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "core/operations/softmax/closed_form/golden/alibi.hpp"
 #include "core/operations/softmax/closed_form/golden/rows.hpp"
@@ -95,6 +96,12 @@ class CodebookGolden final : public Golden {
   }
 
   std::string method() const override { return "closed form, all rows"; }
+  std::vector<int64_t> exact_rows(const Arithmetic&, int32_t role) const override {
+    if (role != ATTEST_O && (role != ATTEST_LSE || !with_lse_)) return {};
+    std::vector<int64_t> all(size_t(row_count(problem_.tensor[ATTEST_O], 3)));
+    std::iota(all.begin(), all.end(), 0);
+    return all;
+  }
   int64_t distinct_rows() const override {
     int64_t queries = 0;
     for (int64_t head = 0; head < p_.num_heads; head += p_.num_heads / p_.num_kv_heads)
