@@ -90,20 +90,24 @@ struct Row {
   const Tensor *order = t.find(ATTEST_ORDER), *pages = t.find(ATTEST_PAGE_TABLE),
                *mask = t.find(ATTEST_MASK), *blocks = t.find(ATTEST_BLOCK_MASK),
                *bias = t.find(ATTEST_BIAS), *slopes = t.find(ATTEST_ALIBI_SLOPES);
-  const Tensor &q = t.tensor.at(ATTEST_Q), &k = t.tensor.at(ATTEST_K);
+  const Channels q = of_query(t.tensor.at(ATTEST_Q));
+  const Tensor& keys = t.tensor.at(ATTEST_K);
 
   int64_t row(int64_t place) const {
     return order == nullptr
                ? place
                : static_cast<int64_t>((*order)({order->spec.dim[0] == 1 ? 0 : b, place}));
   }
-  /// An element of K or V: through the page table, if there is one.
-  double of_key(const Tensor& x, int64_t j, int64_t c) const {
+  Channels of_query(const Tensor& x) const {
+    return x.channels({s.batch_q, h, s.first_q + row(i)});
+  }
+  /// Of K or V: through the page table, if there is one.
+  Channels of_key(const Tensor& x, int64_t j) const {
     if (pages != nullptr) {
       const int64_t size = t.softmax().page_size;
-      return x({static_cast<int64_t>((*pages)({b, j / size})), kv_head, j % size, c});
+      return x.channels({static_cast<int64_t>((*pages)({b, j / size})), kv_head, j % size});
     }
-    return x({s.batch_kv, kv_head, s.first_kv + row(j), c});
+    return x.channels({s.batch_kv, kv_head, s.first_kv + row(j)});
   }
   /// The logit of key j and how much it is made of; -inf where hidden. `slope`: its derivative by
   /// the scaled score.
@@ -125,11 +129,11 @@ struct Row {
       added -=
           (*slopes)({b, h}) * std::abs(static_cast<double>(i + p.diagonal_offset + corner - j));
     }
+    const Channels k = of_key(keys, j);
     double dot = 0;
     size = std::abs(added);
-    const int64_t row_q = s.first_q + row(i);
     for (int64_t c = 0; c < p.head_dim; ++c) {
-      const double term = q({s.batch_q, h, row_q, c}) * of_key(k, j, c) * p.softmax_scale;
+      const double term = q[c] * k[c] * p.softmax_scale;
       dot += term;
       size += std::abs(term);
     }
@@ -162,7 +166,6 @@ void judge_row(const Row& at, Worst& worst) {
   const attest_softmax_params& p = at.t.softmax();
   const Tensor &v = at.t.tensor.at(ATTEST_V), &o = at.t.tensor.at(ATTEST_O);
   const bool counts = at.i < at.s.q;
-  const int64_t out = at.s.first_q + at.row(at.i);
   std::vector<double> logit(static_cast<size_t>(counts ? at.s.kv : 0)), size(logit.size());
   const Tensor* sinks = at.t.find(ATTEST_SINKS);
   double top = -kInfinity, sum = 0, spread = 0;
@@ -181,23 +184,26 @@ void judge_row(const Row& at, Worst& worst) {
   }
   if (sinks != nullptr && sum > 0) sum += std::exp((*sinks)({at.h}) - top);
   const double logit_error = 1.5e-7 * (6 + (sum > 0 ? spread / sum : 0) * 4);
-  for (int64_t c = 0; c < p.head_dim_v; ++c) {
-    double value = 0, size_v = 0;
-    for (size_t j = 0; j < logit.size(); ++j) {
-      if (logit[j] < 0) continue;
-      const double term = logit[j] / sum * at.of_key(v, static_cast<int64_t>(j), c);
-      value += term;
-      size_v += std::abs(term);
+  std::vector<double> value(static_cast<size_t>(p.head_dim_v)), size_v(value.size());
+  for (size_t j = 0; j < logit.size(); ++j) {
+    if (logit[j] < 0) continue;
+    const Channels of_v = at.of_key(v, static_cast<int64_t>(j));
+    for (size_t c = 0; c < value.size(); ++c) {
+      const double term = logit[j] / sum * of_v[static_cast<int64_t>(c)];
+      value[c] += term;
+      size_v[c] += std::abs(term);
     }
-    if (poisoned) value = std::nan("");
-    const double got = o({at.s.batch_q, at.h, out, c});
-    worst.meet(got, value,
-               unit(o.spec.dtype) * std::abs(value) + tiny(o.spec.dtype) +
-                   (logit_error + at.t.weight_error + at.t.exp_error) * size_v);
+  }
+  const Channels got = at.of_query(o);
+  for (size_t c = 0; c < value.size(); ++c) {
+    if (poisoned) value[c] = std::nan("");
+    worst.meet(got[static_cast<int64_t>(c)], value[c],
+               unit(o.spec.dtype) * std::abs(value[c]) + tiny(o.spec.dtype) +
+                   (logit_error + at.t.weight_error + at.t.exp_error) * size_v[c]);
   }
   if (const Tensor* lse = at.t.find(ATTEST_LSE)) {
     const double expected = poisoned ? std::nan("") : sum == 0 ? -kInfinity : top + std::log(sum);
-    worst.meet((*lse)({at.s.batch_q, at.h, out}), expected,
+    worst.meet((*lse)({at.s.batch_q, at.h, at.s.first_q + at.row(at.i)}), expected,
                1.2e-7 * std::abs(expected) + logit_error + at.t.exp_error);
   }
 }
@@ -216,6 +222,7 @@ double judge_softmax(Trial& t) {
 }
 
 void write_forward(Trial& t) {
+  for (auto& [role, tensor] : t.tensor) tensor.decode();
   const attest_softmax_params& p = t.softmax();
   Tensor &o = t.tensor.at(ATTEST_O), &lse = t.tensor.at(ATTEST_LSE);
   for (int64_t n = 0; n < p.batch * p.num_heads * p.seq_len_q; ++n) {
@@ -228,9 +235,10 @@ void write_forward(Trial& t) {
     for (int64_t j = 0; i < at.s.q && j < at.s.kv; ++j) {
       const double logit = at.logit(j, size);
       if (logit == -kInfinity) continue;  // no logit here is so large that exp overflows
-      sum += std::exp(logit);
-      for (size_t c = 0; c < row.size(); ++c)
-        row[c] += std::exp(logit) * at.of_key(t.tensor.at(ATTEST_V), j, static_cast<int64_t>(c));
+      const double weight = std::exp(logit);
+      const Channels v = at.of_key(t.tensor.at(ATTEST_V), j);
+      sum += weight;
+      for (size_t c = 0; c < row.size(); ++c) row[c] += weight * v[static_cast<int64_t>(c)];
     }
     if (const Tensor* sinks = t.find(ATTEST_SINKS); sinks != nullptr && sum > 0)
       sum += std::exp((*sinks)({h}));
@@ -294,13 +302,13 @@ void judge_query(const Row& at, Gradient& dk, Gradient& dv, Gradient& dbias, Gra
                  Worst& worst) {
   const Trial& t = at.t;
   const attest_softmax_params& p = t.softmax();
-  const Tensor &q = t.tensor.at(ATTEST_Q), &k = t.tensor.at(ATTEST_K), &v = t.tensor.at(ATTEST_V),
-               &o = t.tensor.at(ATTEST_O), &d_o = t.tensor.at(ATTEST_DO);
+  const Tensor& values = t.tensor.at(ATTEST_V);
+  const Channels o = at.of_query(t.tensor.at(ATTEST_O)), d_o = at.of_query(t.tensor.at(ATTEST_DO));
   const int64_t batch = at.s.batch_q, row = at.s.first_q + at.row(at.i);
   const double lse = t.tensor.at(ATTEST_LSE)({batch, at.h, row});
   double delta = 0, delta_size = 0;
   for (int64_t c = 0; c < p.head_dim_v; ++c) {
-    const double term = d_o({batch, at.h, row, c}) * o({batch, at.h, row, c});
+    const double term = d_o[c] * o[c];
     delta += term;
     delta_size += std::abs(term);
   }
@@ -315,8 +323,9 @@ void judge_query(const Row& at, Gradient& dk, Gradient& dv, Gradient& dbias, Gra
     double size = 0, slope = 1, dot = 0, dot_size = 0;  // the dot: do.v
     const double logit = at.logit(j, size, &slope);
     if (logit == -kInfinity) continue;
+    const Channels k = at.of_key(at.keys, j), v = at.of_key(values, j);
     for (int64_t c = 0; c < p.head_dim_v; ++c) {
-      const double term = d_o({batch, at.h, row, c}) * at.of_key(v, j, c);
+      const double term = d_o[c] * v[c];
       dot += term;
       dot_size += std::abs(term);
     }
@@ -330,15 +339,13 @@ void judge_query(const Row& at, Gradient& dk, Gradient& dv, Gradient& dbias, Gra
       dbias.add((at.b % dim[0] * dim[1] + at.h % dim[1]) * dim[2] + at.i % dim[2], j, d_logit,
                 d_logit_error);
     }
+    const int64_t row_of_key = at.row(j);
     for (int64_t c = 0; c < p.head_dim; ++c) {
-      const double of_q = q({batch, at.h, row, c}), of_k = at.of_key(k, j, c);
-      dq.add(0, c, ds * of_k, error * std::abs(of_k));
-      dk.add(at.row(j), c, ds * of_q, error * std::abs(of_q));
+      dq.add(0, c, ds * k[c], error * std::abs(k[c]));
+      dk.add(row_of_key, c, ds * at.q[c], error * std::abs(at.q[c]));
     }
-    for (int64_t c = 0; c < p.head_dim_v; ++c) {
-      const double gradient = d_o({batch, at.h, row, c});
-      dv.add(at.row(j), c, weight * gradient, relative * weight * std::abs(gradient));
-    }
+    for (int64_t c = 0; c < p.head_dim_v; ++c)
+      dv.add(row_of_key, c, weight * d_o[c], relative * weight * std::abs(d_o[c]));
   }
   dq.meet(t.tensor.at(ATTEST_DQ), batch, at.h, row, static_cast<double>(p.softmax_scale), worst);
 }
@@ -389,11 +396,13 @@ double judge_linear(Trial& t) {
     double sum = 0;
     for (int64_t j = 0; counts && j < p.seq_len_kv; ++j) {
       if (mask != nullptr && (*mask)({b, 0, 0, j}) == 0) continue;
+      const Channels of_q = q.channels({b, h, i}), of_k = k.channels({b, kv_head, j}),
+                     of_v = v.channels({b, kv_head, j});
       double weight = 0;
-      for (int64_t c = 0; c < p.head_dim; ++c) weight += q({b, h, i, c}) * k({b, kv_head, j, c});
+      for (int64_t c = 0; c < p.head_dim; ++c) weight += of_q[c] * of_k[c];
       sum += weight;
       for (size_t c = 0; c < value.size(); ++c) {
-        const double term = weight * v({b, kv_head, j, static_cast<int64_t>(c)});
+        const double term = weight * of_v[static_cast<int64_t>(c)];
         value[c] += term;
         size[c] += std::abs(term);
       }

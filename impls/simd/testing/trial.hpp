@@ -26,6 +26,13 @@ inline size_t size_of(int32_t dtype) {
   return dtype == ATTEST_F32 || dtype == ATTEST_I32 ? 4 : dtype == ATTEST_BOOL ? 1 : 2;
 }
 
+/// The channels of one token of a tensor that was decoded.
+struct Channels {
+  const double* first;
+  int64_t stride;
+  double operator[](int64_t c) const { return first[c * stride]; }
+};
+
 /// A tensor of exactly as many bytes as it needs, so that a sanitizer sees what lies beyond.
 struct Tensor {
   attest_tensor spec{};
@@ -51,6 +58,10 @@ struct Tensor {
     return impls::element(spec.dtype, p, 0);
   }
   double operator()(std::initializer_list<int64_t> index) const { return get(at(index)); }
+  /// `token`: the index of a token, all dims but the last.
+  Channels channels(std::initializer_list<int64_t> token) const {
+    return {values.data() + at(token), spec.stride[token.size()]};
+  }
   void set(int64_t element, double value) {
     values.clear();
     char* const p = bytes.data() + static_cast<size_t>(element) * size_of(spec.dtype);
@@ -105,7 +116,8 @@ struct Trial {
     return *reinterpret_cast<attest_deformable_params*>(params);
   }
   const Tensor* find(int role) const {
-    return tensor.count(role) != 0 ? &tensor.at(role) : nullptr;
+    const auto found = tensor.find(role);
+    return found == tensor.end() ? nullptr : &found->second;
   }
 };
 
