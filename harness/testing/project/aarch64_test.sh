@@ -62,7 +62,7 @@ results arm_attest 'softmax num_heads=2 seq_len_q=61 head_dim=64 window_right=0'
 trespassers_are_noticed arm_attest
 step "contract and guards"
 
-# Every case on one fill. A case of each kernel on every fill and with its relations, which take most
+# Every case on one fill. A case of each kernel on every fill and with relations, which take most
 # of the time. aarch64_default_test.sh judges more cases, dtypes, fills and relations.
 impls=flash_cpu,window_cpu,linear_cpu
 {
