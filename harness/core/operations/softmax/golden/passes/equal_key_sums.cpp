@@ -22,8 +22,9 @@ EqualKeySums::Run& EqualKeySums::run_of(int64_t row, double score, const SigmaMo
   const size_t place = random_bits(std::bit_cast<uint64_t>(score), 0) % kRuns;
   Run& run = open_[size_t(row)].runs[place];
   if (run.keys > 0 && run.score != score) end_run(row, run, model);
-  for (auto* sums : {&run.av, &run.a2v2, &run.ev, &run.unsure_pv})
-    sums->resize(size_t(head_dim_v_));
+  if (run.av.empty())
+    for (auto* sums : {&run.av, &run.a2v2, &run.ev, &run.unsure_pv})
+      sums->resize(size_t(head_dim_v_));
   run.score = score;
   return run;
 }
@@ -47,14 +48,17 @@ void EqualKeySums::add(int64_t row, const EqualKey& key, const SigmaModel& model
   group.e += group_e;
   group.p += p;
   const double* value = key.value;
-  for (size_t d = 0; d < run.av.size(); ++d) {
-    run.av[d] += a * value[d];
-    run.a2v2[d] += a * a * value[d] * value[d];
-    run.ev[d] += run_e * value[d];
-    group.ev[d] += group_e * value[d];
+  double *av = run.av.data(), *a2v2 = run.a2v2.data(), *ev = run.ev.data(),
+         *group_ev = group.ev.data(), *unsure_pv = run.unsure_pv.data();
+#pragma omp simd
+  for (int64_t d = 0; d < head_dim_v_; ++d) {
+    av[d] += a * value[d];
+    a2v2[d] += a * a * value[d] * value[d];
+    ev[d] += run_e * value[d];
+    group_ev[d] += group_e * value[d];
   }
   if (p >= flushing.gone && p < flushing.kept)
-    for (size_t d = 0; d < run.unsure_pv.size(); ++d) run.unsure_pv[d] += p * value[d];
+    for (int64_t d = 0; d < head_dim_v_; ++d) unsure_pv[d] += p * value[d];
   // Beside a common rounding of p where the normaliser sums the rounded ones too.
   const double own_rounding = model.theta / 3 * a * a;
   add_own_part(row, p * p * model.accumulation_variance(group.square, key.magnitude) + own_rounding,
@@ -65,6 +69,7 @@ void EqualKeySums::add(int64_t row, const EqualKey& key, const SigmaModel& model
 void EqualKeySums::add_own_part(int64_t row, double variance, const double* value) {
   sums_.scalars[size_t(row)].weights.e2 += variance;
   double *e2v = sums_.e2v.row(row), *e2v2 = sums_.e2v2.row(row);
+#pragma omp simd
   for (int64_t d = 0; d < head_dim_v_; ++d) {
     e2v[d] += variance * value[d];
     e2v2[d] += variance * value[d] * value[d];
@@ -84,13 +89,21 @@ void EqualKeySums::end_run(int64_t row, Run& run, const SigmaModel& model) {
   double *a2v2 = sums_.a2v2.row(row), *e2v = sums_.e2v.row(row), *e2v2 = sums_.e2v2.row(row),
          *unsure2 = sums_.unsure2.row(row);
   const bool one_by_one = needs_a2(model);
-  for (size_t d = 0; d < run.av.size(); ++d) {
-    const double av = run.av[d], ev = run.ev[d], unsure = run.unsure_pv[d];
-    a2v2[d] += std::max(model.alike * model.alike * av * av, one_by_one ? run.a2v2[d] : 0);
-    e2v[d] += ev * run.e + share * av * run.a;
+  double *run_av = run.av.data(), *run_a2v2 = run.a2v2.data(), *run_ev = run.ev.data(),
+         *run_unsure = run.unsure_pv.data();
+  const double alike2 = model.alike * model.alike, a = run.a, e = run.e;
+#pragma omp simd
+  for (int64_t d = 0; d < head_dim_v_; ++d) {
+    const double av = run_av[d], ev = run_ev[d], unsure = run_unsure[d], common = alike2 * av * av,
+                 own = one_by_one ? run_a2v2[d] : 0;
+    a2v2[d] += common < own ? own : common;
+    e2v[d] += ev * e + share * av * a;
     e2v2[d] += ev * ev + share * av * av;
     unsure2[d] += unsure * unsure;
-    run.av[d] = run.a2v2[d] = run.ev[d] = run.unsure_pv[d] = 0;
+    run_av[d] = 0;
+    run_a2v2[d] = 0;
+    run_ev[d] = 0;
+    run_unsure[d] = 0;
   }
   run.a = run.e = run.p = 0;
   run.keys = 0;
