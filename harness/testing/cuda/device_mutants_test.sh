@@ -81,10 +81,9 @@ plugins=$build/tests/plugins
 export ATTEST_CUDA_DRIVER=$build/tests/fake_cuda.so
 try --problems
 [[ $status == 0 && $(wc -l <said) -ge 10 ]] || die "its problems: $status"
-cp said problems
-while read -r problem; do
-  "$build/bin/attest" list --for "$problem" --impl naive >said 2>&1 || die "$problem: exit $?"
-done <problems
+mapfile -t problems <said
+"$build/bin/attest" run --dry-run --case-limit 1h "${problems[@]}" --impl naive >said 2>&1 ||
+  die "its problems: exit $?"
 for kernel in flash linear deformable; do
   cp "$plugins/${kernel}_cuda_on_host.so" "planted/${kernel}_cuda_planted.so"
 done
