@@ -32,6 +32,7 @@ const std::string kPlugins = ATTEST_BINARY_DIR "/tests/plugins/";
 struct Outcomes {
   std::map<std::string, std::string> caught;  // by implementation, the case that failed first
   std::map<std::string, int> passed;          // how many cases of each
+  std::map<std::string, std::string> pairs;   // all tiny cases that fail each of these
 };
 
 // Of steps.so, relations.so, state.so, memories.so and liars.so too.
@@ -119,7 +120,8 @@ bool is_left_out(const std::string& name) {
 enum class Asked { kFills, kRelationsToo, kAllAndTimed };
 
 // Which implementations of a plugin are judged. kFewOfFirst: all, the first one on few cases.
-enum class Judged { kAll, kFewOfFirst, kFirst, kAllButFirst };
+// kFirstDtypeOfFirst: all, the first one in the first dtype of each case.
+enum class Judged { kAll, kFewOfFirst, kFirstDtypeOfFirst, kFirst, kAllButFirst };
 
 // Cases on which kFewOfFirst judges the first implementation
 constexpr int kFewCases = 3;
@@ -154,9 +156,30 @@ std::vector<Turn> turns_of(const core::Suite& suite, First first) {
   return turns;
 }
 
+void append(std::string& names, const std::string& name) {
+  names += (names.empty() ? "" : ", ") + name;
+}
+
+/// Adds a record to `found`. `where`: the case and its dtype, for messages.
+void note(const Record& record, const std::string& name, const std::string& case_name,
+          const std::string& where, Outcomes& found) {
+  if (!testing::catches(record).empty()) {
+    found.caught[name] = where + record.outcome.reason;
+    if (const auto of_pair = found.pairs.find(name); of_pair != found.pairs.end())
+      append(of_pair->second, case_name);
+  } else {
+    EXPECT_FALSE(record.outcome.is_bad()) << where << record.outcome.reason;
+  }
+  found.passed[name] += record.outcome.passes();
+  EXPECT_FALSE(case_name.starts_with("tiny/") &&
+               record.outcome.verdict() == core::Verdict::kSkipped)
+      << where << record.outcome.reason;
+}
+
 /// Judges implementations of a plugin on the default suite, each until it has failed; not those
 /// that `found` has as caught. What should pass goes through some cases; the plugin's first
-/// implementation, which is right, through all that is tiny, but for kFewOfFirst.
+/// implementation, which is right, through all that is tiny, but for kFewOfFirst. Those
+/// of `found.pairs` go through all tiny cases in their first dtype, whether they fail or not.
 Outcomes run_default_suite(const std::string& library, Asked asked, First first,
                            Judged judged = Judged::kAll, Outcomes found = {}) {
   Plugin plugin(
@@ -165,10 +188,15 @@ Outcomes run_default_suite(const std::string& library, Asked asked, First first,
   const core::Suite suite = core::read_suite(ATTEST_SOURCE_DIR "/suites/default.json");
   const core::RunOptions options = options_for(asked, suite);
   core::Rates rates;
-  const auto is_wanted = [&](const Implementation& impl, const std::string& case_name) {
+  const auto is_wanted = [&](const Implementation& impl, const Job& job) {
+    const std::string& case_name = job.one.name;
+    const bool in_first_dtype = job.dtype == job.one.dtypes.front();
+    if (found.pairs.contains(impl.name) && asked == Asked::kFills)
+      return in_first_dtype && case_name.starts_with("tiny/");
     if (found.caught.count(impl.name)) return false;
     if (impl.name == plugin.implementations().front().name) {
       if (judged == Judged::kAllButFirst || !case_name.starts_with("tiny/")) return false;
+      if (judged == Judged::kFirstDtypeOfFirst && !in_first_dtype) return false;
       return judged != Judged::kFewOfFirst || found.passed[impl.name] < kFewCases;
     }
     if (judged == Judged::kFirst) return false;
@@ -176,24 +204,28 @@ Outcomes run_default_suite(const std::string& library, Asked asked, First first,
     return !passes || cases_of_the_right().contains(case_name);
   };
   const std::vector<Turn> turns = turns_of(suite, first);
+  std::set<std::string> begun;  // jobs, whose first turn is that of what is right
   for (const auto& [job, likely] : turns) {
     const auto& [one, dtype] = job;
+    const std::string where = one.name + " " + std::string(core::dtype_name(dtype)) + ": ";
+    const auto is_likely = [&, &one = one](const Implementation& impl) {
+      return comes_early(job, first) && may_show(one.name, impl.name);
+    };
+    if (likely && std::ranges::none_of(plugin.implementations(), [&](const Implementation& impl) {
+          return is_likely(impl) && is_wanted(impl, job);
+        }))
+      continue;
+    const bool is_first_turn = begun.insert(where).second;
     const core::Problem problem = one.problem(dtype, 0);
     CaseRunner runner(problem, core::print_problem(problem), {"default", one.name, "random", ""},
                       nullptr, options, rates);
     for (const Implementation& impl : plugin.implementations()) {
-      const bool is_likely = comes_early(job, first) && may_show(one.name, impl.name);
-      if (is_likely != likely || !is_wanted(impl, one.name)) continue;
+      const bool is_of_pair = found.pairs.contains(impl.name);
+      const bool has_turn =
+          is_right(impl.name) || is_of_pair ? is_first_turn : is_likely(impl) == likely;
+      if (!has_turn || !is_wanted(impl, job)) continue;
       const Record record = runner.run(plugin, impl);
-      const std::string where = one.name + " " + std::string(core::dtype_name(dtype)) + ": ";
-      if (!testing::catches(record).empty())
-        found.caught[impl.name] = where + record.outcome.reason;
-      else
-        EXPECT_FALSE(record.outcome.is_bad()) << where << record.outcome.reason;
-      found.passed[impl.name] += record.outcome.passes();
-      EXPECT_FALSE(one.name.starts_with("tiny/") &&
-                   record.outcome.verdict() == core::Verdict::kSkipped)
-          << where << record.outcome.reason;
+      note(record, impl.name, one.name, where, found);
       if (!record.outcome.passes()) continue;
       EXPECT_EQ(record.time.has_value(), options.timed) << where;
       EXPECT_EQ(record.fills.size(), runner.fills().size()) << where;
@@ -205,8 +237,9 @@ Outcomes run_default_suite(const std::string& library, Asked asked, First first,
 /// As Asked::kRelationsToo, where most bugs show in fills. A record whose fills fail has no
 /// relations, so what fills alone catch need not be judged again. Relations of all that is tiny are
 /// asked of the template and of what keeps no state, below.
-Outcomes run_fills_then_all(const std::string& library, First first) {
-  Outcomes by_fills = run_default_suite(library, Asked::kFills, first);
+Outcomes run_fills_then_all(const std::string& library, First first, Outcomes found = {}) {
+  Outcomes by_fills =
+      run_default_suite(library, Asked::kFills, first, Judged::kAll, std::move(found));
   for (auto& [name, passed] : by_fills.passed) passed = 0;  // all checks count
   return run_default_suite(library, Asked::kRelationsToo, first, Judged::kFewOfFirst,
                            std::move(by_fills));
@@ -252,9 +285,9 @@ TEST(DefaultSuite, FailsThePlantedSteps) {
 }
 
 TEST(DefaultSuite, FailsWhatKeepsStateOrBreaksRelations) {
-  for (const auto& [library, judged] :
-       {std::pair("state.so", Judged::kAll), std::pair("memories.so", Judged::kFewOfFirst),
-        std::pair("relations.so", Judged::kFewOfFirst)})
+  for (const auto& [library, judged] : {std::pair("state.so", Judged::kFirstDtypeOfFirst),
+                                        std::pair("memories.so", Judged::kFewOfFirst),
+                                        std::pair("relations.so", Judged::kFewOfFirst)})
     expect_all_bugs_caught(library,
                            run_default_suite(library, Asked::kRelationsToo, First::kTiny, judged));
 }
@@ -272,17 +305,34 @@ TEST(DefaultSuite, FailsBugsOfBlockMasksTopKAndLengths) {
     expect_all_bugs_caught(library, run_fills_then_all(library, First::kTiny));
 }
 
-TEST(DefaultSuite, FailsBugsOfGradients) {
-  const Outcomes found = run_fills_then_all("backward_bugs.so", First::kTiny);
+// Beside each pair of features that gradients have there is a bug that one tiny case alone shows,
+// as in HasABugOfItsOwnForEachPairOfFeatures. They are judged here, where the goldens are.
+TEST(DefaultSuite, FailsBugsOfGradientsAndHasACaseForEachPairOfFeatures) {
+  const std::map<std::string, std::string> kOwnCases = {
+      {"backward_slope_tiled", "tiny/backward_gqa_alibi"},
+      {"backward_dbias_of_last_group", "tiny/backward_gqa_dbias_mask"},
+      {"backward_dbias_of_hidden", "tiny/backward_gqa_dbias_mask"},
+      {"backward_drel_bias_of_key_head", "tiny/backward_gqa_drel_bias"},
+      {"backward_dbias_sloped", "tiny/backward_gqa_softcap_dsinks"},
+      {"backward_dsinks_sloped", "tiny/backward_gqa_softcap_dsinks"},
+      {"backward_dsinks_of_key_head", "tiny/backward_gqa_softcap_dsinks"},
+      {"backward_last_key_of_its_tile", "tiny/backward_tails"},
+      {"backward_last_query_of_its_tile", "tiny/backward_tails"}};
+  // No other test judges these.
+  for (const std::string& bug : kBackwardPairBugs)
+    EXPECT_TRUE(kOwnCases.contains(bug)) << bug << " has no case of its own";
+  Outcomes pairs;
+  for (const auto& [bug, own] : kOwnCases) pairs.pairs[bug];
+  const Outcomes found = run_fills_then_all("backward_bugs.so", First::kTiny, std::move(pairs));
   EXPECT_GE(found.passed.size(), 80u);
   expect_all_bugs_caught("backward_bugs.so", found);
+  EXPECT_EQ(found.pairs, kOwnCases);
 }
 
 /// The tiny cases of an operation that fail each implementation of a plugin. Cases are judged in
-/// their first dtype. `judged`: judges only the implementations that it names; empty: all.
-std::map<std::string, std::string> failing_tiny_cases(
-    const std::string& library, const std::string& operation,
-    const std::map<std::string, std::string>& judged = {}) {
+/// their first dtype.
+std::map<std::string, std::string> failing_tiny_cases(const std::string& library,
+                                                      const std::string& operation) {
   Plugin plugin(
       kPlugins + library,
       {.executable = core::find_worker(), .cpus = "", .limits = {.threads = 2, .timeout_s = 120}});
@@ -296,10 +346,9 @@ std::map<std::string, std::string> failing_tiny_cases(
     CaseRunner runner(problem, core::print_problem(problem), {"default", one.name, "random", ""},
                       nullptr, options, rates);
     for (const Implementation& impl : plugin.implementations()) {
-      if (!judged.empty() && !judged.contains(impl.name)) continue;
       const bool caught = !testing::catches(runner.run(plugin, impl)).empty();
       std::string& names = failed[impl.name];
-      if (caught) names += (names.empty() ? "" : ", ") + one.name;
+      if (caught) append(names, one.name);
     }
   }
   return failed;
@@ -338,25 +387,6 @@ TEST(DefaultSuite, HasABugOfItsOwnForEachPairOfFeatures) {
       {"pair_window_beyond_keys", "tiny/window_long"},
       {"pair_alibi_in_bytes", "tiny/softcap_alibi_sinks"}};
   EXPECT_EQ(failing_tiny_cases("pair_bugs.so", "softmax"), kOwnCases);
-}
-
-// The same of gradients.
-TEST(DefaultSuite, HasABugOfItsOwnForEachPairOfFeaturesOfGradients) {
-  const std::map<std::string, std::string> kOwnCases = {
-      {"backward_none", ""},
-      {"backward_slope_tiled", "tiny/backward_gqa_alibi"},
-      {"backward_dbias_of_last_group", "tiny/backward_gqa_dbias_mask"},
-      {"backward_dbias_of_hidden", "tiny/backward_gqa_dbias_mask"},
-      {"backward_drel_bias_of_key_head", "tiny/backward_gqa_drel_bias"},
-      {"backward_dbias_sloped", "tiny/backward_gqa_softcap_dsinks"},
-      {"backward_dsinks_sloped", "tiny/backward_gqa_softcap_dsinks"},
-      {"backward_dsinks_of_key_head", "tiny/backward_gqa_softcap_dsinks"},
-      {"backward_last_key_of_its_tile", "tiny/backward_tails"},
-      {"backward_last_query_of_its_tile", "tiny/backward_tails"}};
-  // No other test judges these.
-  for (const std::string& bug : kBackwardPairBugs)
-    EXPECT_TRUE(kOwnCases.contains(bug)) << bug << " has no case of its own";
-  EXPECT_EQ(failing_tiny_cases("backward_bugs.so", "softmax_backward", kOwnCases), kOwnCases);
 }
 
 // That each shows it is seen by Steps.AreSeenWhereTheyFirstShow and scripts/mutants.sh.
