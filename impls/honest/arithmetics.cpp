@@ -44,6 +44,7 @@ struct Named {
 const std::vector<Named>& methods() {
   static const std::vector<Named> all = [] {
     std::vector<Named> made;
+    made.reserve(kMethods);
     for (size_t index = 0; index < kMethods; ++index) made.emplace_back(index);
     return made;
   }();
@@ -101,6 +102,7 @@ const Functions* list_functions(std::index_sequence<kIndex...>) {
 std::vector<attest_impl> make_tables() {
   const Functions* functions = list_functions(std::make_index_sequence<kMethods>());
   std::vector<attest_impl> tables;
+  tables.reserve(kMethods);
   for (size_t index = 0; index < kMethods; ++index) {
     const Named& of = methods()[index];
     attest_impl& made = tables.emplace_back();
