@@ -4,7 +4,6 @@
 
 #include <cstdlib>
 #include <ostream>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -130,40 +129,45 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& each) { return std::string(each.param.name); });
 
 // Windows of real sizes: Swin's 7 x 7 and 4 x 4, PTv3's patches with a short last one, sets, bands.
-// Runs are compared in f16 where that takes less than two seconds, and in every dtype on a small
-// problem.
+// Relations run a problem some thirty times: in f16, or not at all where a run takes long.
+enum class Relations { kNone, kInF16, kAll };
+struct WindowCase {
+  const char* spec;
+  Relations relations;
+};
+constexpr WindowCase kWindowCases[] = {
+    {" num_heads=3 seq_len_q=196 head_dim=32 grid_height=14 grid_width=14 window_height=7 "
+     "window_width=7 shift_y=3 shift_x=3 shift_bias=-100 rel_bias lse",
+     Relations::kInF16},
+    {" batch=5 num_heads=8 seq_len_q=192 head_dim=16 grid_height=12 grid_width=16 window_height=4 "
+     "window_width=4 shift_y=2 shift_bias=-100",
+     Relations::kNone},
+    {" num_heads=2 seq_len_q=144 head_dim=64 grid_height=12 grid_width=12 window_height=12 "
+     "window_width=12 rel_bias softcap=5",
+     Relations::kNone},
+    {" num_heads=2 seq_len_q=300 head_dim=16 patch_size=128 order", Relations::kInF16},
+    {" seq_len_q=70 head_dim=40 patch_size=26 sinks lse", Relations::kAll},
+    {" batch=4 num_heads=2 seq_len_q=36 head_dim=24 cu_seqlens_q cu_seqlens_kv lse",
+     Relations::kInF16},
+    {" batch=3 num_heads=2 seq_len_q=90 head_dim=24 cu_seqlens_q cu_seqlens_kv", Relations::kInF16},
+    {" seq_len_q=100 head_dim=128 patch_size=70 order", Relations::kInF16},
+    {" seq_len_q=100 head_dim=16 window_left=70 window_right=9 order", Relations::kInF16},
+    {" seq_len_q=64 head_dim=256 grid_height=8 grid_width=8 window_height=4 window_width=8 "
+     "shift_y=2 shift_bias=-100 rel_bias",
+     Relations::kInF16},
+    {" num_heads=4 num_kv_heads=2 seq_len_q=200 head_dim=128 window_left=20 window_right=9",
+     Relations::kNone},
+    {" batch=2 num_heads=4 num_kv_heads=2 seq_len_q=40 head_dim=16 window_left=9 window_right=5 "
+     "softcap=5 lse q.order=0213 o.order=0213",
+     Relations::kInF16}};
+
 TEST(CudaWindow, IsRight) {
-  const std::string small = " seq_len_q=70 head_dim=40 patch_size=26 sinks lse",
-                    swin =
-                        " batch=5 num_heads=8 seq_len_q=192 head_dim=16 grid_height=12 "
-                        "grid_width=16 window_height=4 window_width=4 shift_y=2 "
-                        "shift_bias=-100",
-                    whole_grid =
-                        " num_heads=2 seq_len_q=144 head_dim=64 grid_height=12 "
-                        "grid_width=12 window_height=12 window_width=12 rel_bias "
-                        "softcap=5",
-                    band =
-                        " num_heads=4 num_kv_heads=2 seq_len_q=200 head_dim=128 window_left=20 "
-                        "window_right=9";
-  const std::set<std::string> large{swin, whole_grid, band};
   for (const std::string dtype : {"f32", "f16", "bf16"})
-    for (const std::string& spec : std::vector<std::string>{
-             " num_heads=3 seq_len_q=196 head_dim=32 grid_height=14 grid_width=14 window_height=7 "
-             "window_width=7 shift_y=3 "
-             "shift_x=3 "
-             "shift_bias=-100 rel_bias lse",
-             swin, whole_grid, " num_heads=2 seq_len_q=300 head_dim=16 patch_size=128 order", small,
-             " batch=4 num_heads=2 seq_len_q=36 head_dim=24 cu_seqlens_q cu_seqlens_kv lse",
-             " batch=3 num_heads=2 seq_len_q=90 head_dim=24 cu_seqlens_q cu_seqlens_kv",
-             " seq_len_q=100 head_dim=128 patch_size=70 order",
-             " seq_len_q=100 head_dim=16 window_left=70 window_right=9 order",
-             " seq_len_q=64 head_dim=256 grid_height=8 grid_width=8 window_height=4 window_width=8 "
-             "shift_y=2 shift_bias=-100 "
-             "rel_bias",
-             band}) {
-      const bool compares = spec == small || (dtype == "f16" && !large.contains(spec));
+    for (const WindowCase& each : kWindowCases) {
+      const bool compares = each.relations == Relations::kAll ||
+                            (each.relations == Relations::kInF16 && dtype == "f16");
       const Record record =
-          run_emulated("window_cuda", "softmax dtype=" + dtype + spec,
+          run_emulated("window_cuda", "softmax dtype=" + dtype + each.spec,
                        {.relations = compares ? RelationChoice::kAll : RelationChoice::kNone});
       EXPECT_EQ(record.outcome.verdict(), Verdict::kPass)
           << record.spec << ": " << record.outcome.reason;

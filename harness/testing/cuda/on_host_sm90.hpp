@@ -5,7 +5,7 @@
 // they are when the product is issued.
 #pragma once
 #include "cuda/sm90_layout.hpp"
-#include "testing/cuda/on_host.hpp"
+#include "testing/cuda/on_host_products.hpp"
 
 namespace sm90 {
 

@@ -1,4 +1,4 @@
 // window_cuda on the host, for tests where there is no device.
-#include "testing/cuda/on_host.hpp"
+#include "testing/cuda/on_host_products.hpp"
 
 #include "window_cuda.cu"

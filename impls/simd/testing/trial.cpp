@@ -392,12 +392,12 @@ double judge_linear(Trial& t) {
                   b = n / p.seq_len_q / p.num_heads;
     const int64_t kv_head = h / (p.num_heads / p.num_kv_heads);
     const bool counts = query_mask == nullptr || (*query_mask)({b, 0, i, 0}) != 0;
+    const Channels of_q = q.channels({b, h, i});
     std::vector<double> value(static_cast<size_t>(p.head_dim_v)), size(value.size());
     double sum = 0;
     for (int64_t j = 0; counts && j < p.seq_len_kv; ++j) {
       if (mask != nullptr && (*mask)({b, 0, 0, j}) == 0) continue;
-      const Channels of_q = q.channels({b, h, i}), of_k = k.channels({b, kv_head, j}),
-                     of_v = v.channels({b, kv_head, j});
+      const Channels of_k = k.channels({b, kv_head, j}), of_v = v.channels({b, kv_head, j});
       double weight = 0;
       for (int64_t c = 0; c < p.head_dim; ++c) weight += of_q[c] * of_k[c];
       sum += weight;
