@@ -178,8 +178,9 @@ void note(const Record& record, const std::string& name, const std::string& case
 
 /// Judges implementations of a plugin on the default suite, each until it has failed; not those
 /// that `found` has as caught. What should pass goes through some cases; the plugin's first
-/// implementation, which is right, through all that is tiny, but for kFewOfFirst. Those
-/// of `found.pairs` go through all tiny cases in their first dtype, whether they fail or not.
+/// implementation, which is right, through all that is tiny, but for kFewOfFirst and
+/// kFirstDtypeOfFirst. Those of `found.pairs` go through all tiny cases in their first dtype,
+/// whether they fail or not.
 Outcomes run_default_suite(const std::string& library, Asked asked, First first,
                            Judged judged = Judged::kAll, Outcomes found = {}) {
   Plugin plugin(
@@ -236,7 +237,7 @@ Outcomes run_default_suite(const std::string& library, Asked asked, First first,
 
 /// As Asked::kRelationsToo, where most bugs show in fills. A record whose fills fail has no
 /// relations, so what fills alone catch need not be judged again. Relations of all that is tiny are
-/// asked of the template and of what keeps no state, below.
+/// asked of the template, and in one dtype of what keeps no state, below.
 Outcomes run_fills_then_all(const std::string& library, First first, Outcomes found = {}) {
   Outcomes by_fills =
       run_default_suite(library, Asked::kFills, first, Judged::kAll, std::move(found));
@@ -306,7 +307,8 @@ TEST(DefaultSuite, FailsBugsOfBlockMasksTopKAndLengths) {
 }
 
 // Beside each pair of features that gradients have there is a bug that one tiny case alone shows,
-// as in HasABugOfItsOwnForEachPairOfFeatures. They are judged here, where the goldens are.
+// as in HasABugOfItsOwnForEachPairOfFeatures. They are judged in this test, which computes the
+// goldens of these cases anyway.
 TEST(DefaultSuite, FailsBugsOfGradientsAndHasACaseForEachPairOfFeatures) {
   const std::map<std::string, std::string> kOwnCases = {
       {"backward_slope_tiled", "tiny/backward_gqa_alibi"},

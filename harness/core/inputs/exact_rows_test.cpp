@@ -55,6 +55,11 @@ INSTANTIATE_TEST_SUITE_P(
         "softmax batch=4 num_heads=2 seq_len_q=61 head_dim=16 cu_seqlens_q cu_seqlens_kv",
         "softmax dtype=f16 batch=4 seq_len_q=61 head_dim=16 seq_lens_q seq_lens_kv lse",
         "softmax dtype=f16 seq_len_q=61 head_dim=16 q=f8e4m3 k=f8e4m3 v=f8e4m3 q_descale",
+        "softmax num_heads=2 seq_len_q=61 head_dim=16 alibi_slopes lse",
+        "softmax num_heads=2 seq_len_q=61 head_dim=16 mask=[1,2,61,61]",
+        "softmax num_heads=2 seq_len_q=60 head_dim=16 grid_height=6 grid_width=10 window_height=3 "
+        "window_width=5 shift_y=1 shift_bias=-100 rel_bias",
+        "softmax seq_len_q=61 head_dim=16 patch_size=26 order sinks lse",
         "softmax_backward batch=3 num_heads=4 num_kv_heads=2 seq_len_q=20 head_dim=16 "
         "cu_seqlens_q cu_seqlens_kv",
         "softmax_backward dtype=f16 seq_len_q=20 head_dim=16 sinks dsinks",
