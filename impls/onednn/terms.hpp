@@ -24,9 +24,9 @@ inline int64_t dim_of_terms(const attest_problem& problem, int axis) {
       {int64_t{1}, problem.tensor[ATTEST_BIAS].dim[axis], problem.tensor[ATTEST_MASK].dim[axis]});
 }
 
-/// Whether each sequence gets a copy of terms that all sequences and heads share. Without copies,
-/// oneDNN 3.2 multiplies by a reference that takes 200 times as long; terms that only the heads of
-/// a sequence share do not slow it down.
+/// Whether each sequence gets a copy of terms that all sequences and heads share; the copies take
+/// `batch` times the memory. Without them, oneDNN 3.2 multiplies by a reference that takes 200
+/// times as long, but not where heads share keys (GQA).
 inline bool copied_for_sequences(const attest_problem& problem) {
   const auto& p = attest::params<attest_softmax_params>(problem);
   return p.batch > 1 && p.num_heads == p.num_kv_heads && dim_of_terms(problem, 0) == 1 &&

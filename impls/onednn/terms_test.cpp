@@ -1,5 +1,5 @@
-// The tensor that onednn_graph adds to scores: one copy for each sequence where all sequences and
-// heads share the terms, which oneDNN would multiply slowly.
+// The tensor that onednn_graph adds to scores: where all sequences and heads share the terms, each
+// sequence has a copy.
 #include "onednn/terms.hpp"
 
 #include <gtest/gtest.h>

@@ -18,14 +18,14 @@ cd "$work"
 # One kernel is compiled for many jobs: a compiler cache spares all but the first.
 if cache=$(command -v ccache); then export CXX="$cache ${CXX:-g++}" CCACHE_BASEDIR=$work; fi
 
-# The archive, as `cpack -G TGZ` lays it out, of what the runs need: each job unpacks it.
+# An archive as `cpack -G TGZ` makes it, but with only what these jobs need: each unpacks it.
 "$cmake" --install "$build" --strip --prefix "$work/attest-archive" >/dev/null
 find attest-archive \( -path '*/plugins/*' ! -name naive.so -o -name '*conformance*.so*' \) -delete
 tar -cf attest.tar attest-archive
 gzip -1 attest.tar
 
 # The runs judge two implementations by one small case instead of the default suite, and --strict
-# would miss the other features. They time nothing: each would measure the machine first.
+# would miss the other features. They take no times, which would measure the machine first.
 cat >small.json <<'JSON'
 {"name": "small", "summary": "one small case",
  "cases": [{"name": "dense", "operation": "softmax", "dtypes": ["f32"],
@@ -34,7 +34,7 @@ JSON
 cat >attest-small <<SH
 #!/usr/bin/env bash
 case \$1 in
-  run) shift; exec attest run $work/small.json --impl mine,naive --budget 5ms \
+  run) shift; exec attest run $work/small.json --impl mine,naive --judge-only \
     "\${@/--strict/--relations=auto}" ;;
   ab) shift; exec attest ab $work/small.json --budget 5ms --rounds 1 "\$@" ;;
   *) exec attest "\$@" ;;

@@ -79,7 +79,7 @@ clean env ATTEST_CUDA_DRIVER="$fake_cuda" tree/scripts/device.sh >said 2>&1 || s
   fail "a source tree that cannot be set up ends with $status"
 
 # device.sh asks `attest doctor` for a device each time, which measures the whole machine. From here
-# on a script says what it has said once.
+# on a stand-in prints what doctor printed then.
 clean env ATTEST_CUDA_DRIVER="$fake_cuda" "$work/bundle/bin/attest" doctor \
   >"$work/doctor.txt" || true
 mv "$work/bundle/bin/attest" "$work/bundle/bin/attest-with-doctor"
