@@ -42,7 +42,7 @@ libbenchmark-dev    benchmark/benchmark.h      extra  tests the adapter of Googl
 libvalijson-dev     valijson/validator.hpp     extra  validates results (not in Ubuntu 22.04)
 libbenchmark-tools  ../share/benchmark/compare.py  extra  reads reports of Google Benchmark's form
 python3-scipy       ../lib/python3/dist-packages/scipy/version.py  extra  statistics for it
-ccache              ccache                     extra  keeps what was compiled, for other build folders
+ccache              ccache                     extra  compiles the same thing once
 duktape             duk                        extra  tests the rule of the page
 g++-aarch64-linux-gnu aarch64-linux-gnu-g++    arm    compiles for 64-bit Arm
 g++-11-aarch64-linux-gnu aarch64-linux-gnu-g++-11 arm  the same for bundle.sh, as JetPack 6 has it

@@ -28,6 +28,8 @@ clang_sanitizes() {
 
 started=$SECONDS
 bash scripts/setup.sh "$setup" || exit 4
+# Bash lets what runs in the background outlive Ctrl-C.
+trap 'kill 0' INT
 # These take some seconds each, and none waits for another.
 fetch() { bash "scripts/$1.sh" || echo "test.sh: goes on without $2" >&2; }
 fetch charts "charts in pages" &
@@ -38,15 +40,20 @@ if [[ -e /usr/local/cuda/include/cudnn.h ]]; then fetch cuda_packages cudnn_cuda
 wait
 mkdir -p build
 set_up=$SECONDS
+# CMake configures on one CPU, so all configurations at once.
+configure() {  # configure CONFIGURATION; a build folder that is configured keeps its compiler
+  local compiler=()
+  if [[ $1 == asan ]] && clang_sanitizes; then compiler=(CC=clang-19 CXX=clang++-19); fi
+  env "${compiler[@]}" cmake --preset "$1" >"build/$1.configure.log" 2>&1
+}
+configuring=()
+for configuration in "${configurations[@]}"; do configure "$configuration" & configuring+=($!); done
+for i in "${!configurations[@]}"; do
+  wait "${configuring[i]}" ||
+    { tail -n 40 "build/${configurations[i]}.configure.log" >&2; exit 4; }
+done
+trap - INT
 for configuration in "${configurations[@]}"; do
-  log=build/$configuration.configure.log
-  # A build folder that is configured already keeps its compiler.
-  compiler=()
-  if [[ $configuration == asan ]] && clang_sanitizes; then
-    compiler=(CC=clang-19 CXX=clang++-19)
-  fi
-  env "${compiler[@]}" cmake --preset "$configuration" >"$log" 2>&1 ||
-    { tail -n 40 "$log" >&2; exit 4; }
   # The default target leaves out what long tests alone need.
   targets=()
   if [[ $configuration == test && $setup == --all ]]; then
@@ -68,7 +75,12 @@ status=0
 # least that it takes, are enough; the default is 2^20.
 asan=external_symbolizer_path=$(type -P addr2line):max_uar_stack_size_log=16
 export ASAN_OPTIONS=$asan${ASAN_OPTIONS:+:$ASAN_OPTIONS}
-ctest --test-dir build --output-on-failure --parallel 2 "${chosen[@]}" "$@" || status=$?
+# Two tests compute at once, and two more may wait (WAITS of attest_test).
+cat >build/cpus.json <<'JSON'
+{"version": {"major": 1, "minor": 0}, "local": [{"cpus": [{"id": "0"}, {"id": "1"}]}]}
+JSON
+ctest --test-dir build --output-on-failure --parallel 4 \
+  --resource-spec-file "$root/build/cpus.json" "${chosen[@]}" "$@" || status=$?
 # What a test took of all sources (harness/testing/project/slice.sh).
 sed -n '/^[a-z_]*: slice/p' build/Testing/Temporary/LastTest.log
 echo "set-up $((set_up - started)) s, build $((built - set_up)) s, tests $((SECONDS - built)) s"

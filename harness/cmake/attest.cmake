@@ -107,9 +107,13 @@ if(ATTEST_SANITIZE)
   set(ATTEST_TEST_TIMEOUT 1800)
 endif()
 
+# What a test that computes needs: scripts/test.sh gives ctest two CPUs in all. A ctest that is
+# called without a resource specification heeds only its --parallel.
+set(ATTEST_ONE_CPU RESOURCE_GROUPS cpus:1)
+
 # attest_test(<name> SOURCES a_test.cpp ... [LINK target ...] [DEPENDS target ...]
 #             [LABELS label ...] [LONG Suite.Test ...] [LONG_DEPENDS target ...]
-#             [PLAIN Suite.Test ...] [ALONE] [TEXT])
+#             [PLAIN Suite.Test ...] [ALONE] [WAITS] [TEXT])
 # A GoogleTest program, in which each test is a ctest entry of its own.
 #   DEPENDS: what it runs or loads.
 #   LONG_DEPENDS: what only its long tests or scripts beside them run or load. attest_tests builds
@@ -121,13 +125,14 @@ endif()
 #   PLAIN: globs of its tests that no sanitizer runs: they are about numbers or times and take long
 #     there. Other tests, which sanitizers do run, access memory in the same ways.
 #   ALONE: its tests measure time, so nothing runs beside them.
+#   WAITS: its tests wait more than they compute, so scripts/test.sh runs them beside two others.
 #   TEXT: its tests handle text or start programs. They are compiled without optimisation, in two
 #     thirds of the time. That slows down inline functions of the core in this program, too.
 # Threads of OpenMP sleep while they wait: two tests at once have more threads than most machines
 # have cores, and spinning threads would double their time.
 function(attest_test name)
-  cmake_parse_arguments(TEST "ALONE;TEXT" "" "SOURCES;LINK;DEPENDS;LABELS;LONG;LONG_DEPENDS;PLAIN"
-    ${ARGN})
+  cmake_parse_arguments(TEST "ALONE;TEXT;WAITS" ""
+    "SOURCES;LINK;DEPENDS;LABELS;LONG;LONG_DEPENDS;PLAIN" ${ARGN})
   attest_test_labels(labels ${TEST_LABELS})
   if(NOT ATTEST_TESTS OR NOT labels)
     return()
@@ -154,11 +159,15 @@ function(attest_test name)
   set(left_out ${TEST_LONG} ${TEST_PLAIN})
   list(JOIN left_out ":" left_out)
   list(JOIN TEST_PLAIN ":" plain)
+  set(cpu ${ATTEST_ONE_CPU})
+  if(TEST_WAITS)
+    set(cpu "")
+  endif()
   if(TEST_LONG)
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${ATTEST_TEST_PREFIX}"
       TEST_FILTER "${long}-${plain}" TEST_LIST ${name}_long_tests
       PROPERTIES TIMEOUT ${ATTEST_TEST_TIMEOUT} LABELS ${labels}.long RUN_SERIAL ${TEST_ALONE}
-      COST 50 ENVIRONMENT OMP_WAIT_POLICY=passive)
+      COST 50 ENVIRONMENT OMP_WAIT_POLICY=passive ${cpu})
   endif()
   if("*" IN_LIST TEST_LONG)
     set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
@@ -171,7 +180,7 @@ function(attest_test name)
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${ATTEST_TEST_PREFIX}"
       TEST_FILTER "-${left_out}"
       PROPERTIES TIMEOUT ${ATTEST_TEST_TIMEOUT} LABELS ${labels} RUN_SERIAL ${TEST_ALONE}
-      ENVIRONMENT OMP_WAIT_POLICY=passive)
+      ENVIRONMENT OMP_WAIT_POLICY=passive ${cpu})
   endif()
 endfunction()
 
@@ -236,15 +245,19 @@ function(attest_fuzzer name)
     add_test(NAME ${ATTEST_TEST_PREFIX}${name}
       COMMAND ${name} ${CMAKE_CURRENT_SOURCE_DIR}/${FUZZ_CORPUS})
     set_tests_properties(${ATTEST_TEST_PREFIX}${name} PROPERTIES
-      TIMEOUT ${ATTEST_TEST_TIMEOUT} LABELS ${labels})
+      TIMEOUT ${ATTEST_TEST_TIMEOUT} LABELS ${labels} ${ATTEST_ONE_CPU})
   endif()
 endfunction()
 
-# attest_script_test(<name> [LONG] COMMAND ...)
-# A check of the sources or of an installation. It runs once, not again under each sanitizer. LONG:
-# as in attest_test.
+# attest_script_test(<name> [LONG] [WAITS] COMMAND ...)
+# A check of the sources or of an installation. It runs once, not again under each sanitizer. LONG,
+# WAITS: as in attest_test.
 function(attest_script_test name)
-  cmake_parse_arguments(TEST "LONG" "" "COMMAND" ${ARGN})
+  cmake_parse_arguments(TEST "LONG;WAITS" "" "COMMAND" ${ARGN})
+  set(cpu ${ATTEST_ONE_CPU})
+  if(TEST_WAITS)
+    set(cpu "")
+  endif()
   set(labels project)
   set(cost 0)
   if(TEST_LONG)
@@ -254,6 +267,6 @@ function(attest_script_test name)
   if(ATTEST_TESTS AND NOT ATTEST_TEST_LABELS)
     add_test(NAME ${name} COMMAND ${TEST_COMMAND})
     set_tests_properties(${name} PROPERTIES TIMEOUT ${ATTEST_TEST_TIMEOUT} LABELS ${labels}
-      COST ${cost} ENVIRONMENT OMP_WAIT_POLICY=passive)
+      COST ${cost} ENVIRONMENT OMP_WAIT_POLICY=passive ${cpu})
   endif()
 endfunction()

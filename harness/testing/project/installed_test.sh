@@ -40,7 +40,8 @@ for file in man/man1/attest.1 man/man1/attest-run.1 bash-completion/completions/
   [[ -s $work/prefix/share/$file ]] || { echo "share/$file is not installed"; exit 1; }
 done
 
-attest run smoke --case softmax/dense,deformable/levels,backward/masked --impl 'naive*' --dtype f32 --budget 0.1 -o results.jsonl
+attest run smoke --case softmax/dense,deformable/levels,backward/masked --impl 'naive*' \
+  --dtype f32 --budget 0.1 -o results.jsonl
 grep -q '"pass"' results.jsonl
 if grep -F -e "$build" -e "$work" results.jsonl; then
   echo "the lines above name a folder of this machine"
