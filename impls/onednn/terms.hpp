@@ -18,15 +18,16 @@ namespace onednn {
 inline constexpr uint64_t kWithTerms =
     ATTEST_WITH_CAUSAL | ATTEST_WITH_WINDOW | ATTEST_WITH_BIAS | ATTEST_WITH_MASK;
 
-/// The size of an axis of what is added to scores: the larger one of the bias's and the mask's.
+/// Returns the size of an axis of the terms, which is the larger one of bias and mask.
 inline int64_t dim_of_terms(const attest_problem& problem, int axis) {
   return std::max(
       {int64_t{1}, problem.tensor[ATTEST_BIAS].dim[axis], problem.tensor[ATTEST_MASK].dim[axis]});
 }
 
-/// Whether each sequence gets a copy of terms that all sequences and heads share; the copies take
-/// `batch` times the memory. Without them, oneDNN 3.2 multiplies by a reference that takes 200
-/// times as long, but not where heads share keys (GQA).
+/// Returns whether onednn_graph makes a copy of the terms for each sequence. It does so where all
+/// sequences and all heads share the same terms. The copies need `batch` times the memory. They
+/// keep oneDNN 3.2 from using its reference code, which is 200 times slower. Problems in which
+/// heads share keys (GQA) need no copies, because oneDNN is fast on them.
 inline bool copied_for_sequences(const attest_problem& problem) {
   const auto& p = attest::params<attest_softmax_params>(problem);
   return p.batch > 1 && p.num_heads == p.num_kv_heads && dim_of_terms(problem, 0) == 1 &&

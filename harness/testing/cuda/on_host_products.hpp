@@ -1,4 +1,5 @@
-// Products of fragments on tensor cores, as kernels on the host compute them (on_host.hpp).
+// Emulates tensor cores for kernels that run on the host (on_host.hpp): a warp multiplies the
+// fragments of two matrices.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -8,14 +9,14 @@
 
 namespace cuda {
 
-/// Of all lanes: what a product of [16, kA x 4] and [kA x 4, 8] elements takes, as the PTX manual
-/// lays it out.
+/// The elements that one lane holds of two matrices: `a` has [16, kA x 4] elements in the whole
+/// warp, `b` has [kA x 4, 8]. The PTX manual says which lane holds which element.
 template <int kA, int kB>
 struct Fragments {
   uint32_t a[kA], b[kB];
 };
 
-/// One number for each of four or eight elements.
+/// The vector types that hold one number for each of four or eight elements.
 struct Four {
   typedef double Numbers __attribute__((vector_size(32)));
   typedef uint64_t Bits __attribute__((vector_size(32)));
@@ -86,8 +87,9 @@ CUDA_ON_HOST_CLONES static inline void add_products(float (&c)[4], const double 
   for (int e = 0; e < 4; ++e) c[e] = static_cast<float>(sum[e]);
 }
 
-/// The numbers of all lanes of a warp: c += a b, 8 elements along k at a time, `steps` times. With
-/// one step, columns of a and rows of b from 8 on are neither set nor read.
+/// The matrices that the lanes of a warp hold together. multiply_warp adds a b to c, 8 elements
+/// along k in each of `steps` steps. A single step neither sets nor reads the columns of a and the
+/// rows of b from 8 on.
 struct WarpProduct {
   double a[16][16], b[16][8], c[16][8];
 };
@@ -106,12 +108,13 @@ CUDA_ON_HOST_CLONES static inline void multiply_warp(WarpProduct& all, int steps
   }
 }
 
-/// What a lane of a warp has of c: rows l / 4 and l / 4 + 8, columns 2 (l % 4) and the next.
+/// The four sums of c that lane l holds, in rows l / 4 and l / 4 + 8, columns 2 (l % 4) and the
+/// next.
 struct Sums {
   float c[4];
 };
-/// c += a b of a warp, where `put(all, own, lane)` puts a lane's fragments of a and b in their
-/// places.
+/// Adds the product of a warp's matrices a and b to c. `put(all, own, lane)` stores the fragments
+/// of a lane in the matrices.
 template <int kSteps, class Given, class Put>
 void multiply_in_warp(float (&c)[4], const Given& own, const Put& put) {
   struct Lane {

@@ -127,10 +127,10 @@ struct RowResults {
 bool scores_round_to_averages(const RowScores& row, const SigmaModel& model);
 /// The model from which the weights of the row's keys are computed.
 kernels::WeightModel weight_model(const SigmaModel& model, const RowScores& row);
-/// Returns whether a golden has to compute a2v2 for keys that stand alone. Otherwise it uses
-/// u_p^2 p2v2 instead. A model with theta = 1 does not need a2v2, because its e contains a. A P in
-/// f32 or bf16 does not need it either: SigmaModel::underflow_bound covers its smallest
-/// probabilities.
+/// Returns whether a golden must sum a2v2 for keys that have no equal key. If this returns false,
+/// the golden uses u_p^2 p2v2 in its place. A model with theta = 1 needs no a2v2, because its e
+/// already contains a. Probabilities in f32 or bf16 need no a2v2 either, because
+/// SigmaModel::underflow_bound covers the smallest of them.
 inline bool needs_a2(const SigmaModel& model) { return model.theta == 0 && model.eta_p > 1e-20; }
 /// Writes row `r` of `results`. `dim_v`: head_dim_v.
 void finish_row(const RowScores& row, const RowSums& sums, const SigmaModel& model, int64_t dim_v,
