@@ -43,6 +43,17 @@ TEST_F(Probe, IsInTheHeaderIfSomethingIsTimed) {
   EXPECT_FALSE(lines("judged.jsonl")[0]["environment"].contains("limits"));
 }
 
+// What the CPU reaches says nothing of implementations on devices.
+TEST_F(Probe, IsInListForIfAnImplementationIsOnTheCpu) {
+  const std::string list =
+      "list --plugin " ATTEST_BINARY_DIR
+      "/tests/plugins/device.so --for 'softmax seq_len_q=5 head_dim=16' --impl ";
+  const Outcome device = attest(list + "device_none"), both = attest(list + "'device_none,naive'");
+  EXPECT_THAT(device.text, ContainsRegex("1.25 KiB of tensors\ndevice_none +[yn]"));
+  EXPECT_THAT(both.text, ContainsRegex("1.25 KiB of tensors\nestimate: a run takes at least .*\n"
+                                       "device_none +.*\nnaive +yes"));
+}
+
 // The threads are those of another process than the one that measures.
 TEST_F(Probe, WarnsOfABusyMachine) {
   std::atomic<bool> ends = false;

@@ -17,17 +17,25 @@ using core::Record;
 constexpr double kAnyTime_s = 1e9;
 
 /// `record`: of a session that runs nothing.
-void print_problem(const Record& record, int threads) {
+void print_problem(const Record& record) {
+  fmt::print("{}: {}, {} of tensors\n", record.spec, reports::print_flops(record.flops),
+             reports::print_bytes(record.min_bytes));
+}
+
+/// Measures the CPU, which takes most of a second.
+void print_estimate(const Record& record, int threads) {
   const core::Probe probe = core::probe_machine(threads);
   const double gflops = probe.fma().gflops.all, gbs = probe.memory().read_gbs.all;
   const double least_ns = std::max(record.flops / gflops, record.min_bytes / gbs);
   fmt::print(
-      "{}: {}, {} of tensors\n"
       "estimate: a run takes at least {}, as {} thread{} of this machine reach{} {} GFLOP/s and "
       "{} GB/s\n",
-      record.spec, reports::print_flops(record.flops), reports::print_bytes(record.min_bytes),
       reports::print_time(least_ns), probe.threads, probe.threads == 1 ? "" : "s",
       probe.threads == 1 ? "es" : "", reports::three_digits(gflops), reports::three_digits(gbs));
+}
+
+bool is_on_cpu(const core::Registry::Entry& entry) {
+  return entry.implementation->device == ATTEST_CPU;
 }
 
 std::string answer(const Record& record) {
@@ -56,7 +64,9 @@ void list_support(const std::string& spec, PluginOptions& options) {
   bool is_first = true;
   for (const core::Registry::Entry& entry : implementations.chosen()) {
     const Record record = session.run_one(0, &entry);
-    if (is_first) print_problem(record, run.limits.threads);
+    if (is_first) print_problem(record);
+    if (is_first && std::ranges::any_of(implementations.chosen(), is_on_cpu))
+      print_estimate(record, run.limits.threads);
     is_first = false;
     fmt::print("{:<{}} {}\n", record.impl, width, answer(record));
   }

@@ -6,9 +6,9 @@
 
 namespace attest::cli {
 
-/// Prints what the problem is, an estimate of the time of a run, and a line for each
-/// implementation: whether it takes the problem, whether the problem fits into memory, and why not.
-/// Nothing runs. Throws Error: an invalid spec line.
+/// Prints what the problem is and a line for each implementation: whether it takes the problem,
+/// whether the problem fits into memory, and why not. If one of them is on the CPU, prints an
+/// estimate of the time of a run, too. Nothing runs. Throws Error: an invalid spec line.
 void list_support(const std::string& spec, PluginOptions& options);
 
 }  // namespace attest::cli
