@@ -114,7 +114,8 @@ set(ATTEST_ONE_CPU RESOURCE_GROUPS cpus:1)
 # attest_test(<name> SOURCES a_test.cpp ... [LINK target ...] [DEPENDS target ...]
 #             [LABELS label ...] [LONG Suite.Test ...] [LONG_DEPENDS target ...]
 #             [PLAIN Suite.Test ...] [ALONE] [WAITS] [TEXT])
-# A GoogleTest program, in which each test is a ctest entry of its own.
+# A GoogleTest program, in which each test is a ctest entry of its own. With a sanitizer a program
+# takes 20 ms to start, so there each suite is one entry, <name>.Suite; long tests keep their own.
 #   DEPENDS: what it runs or loads.
 #   LONG_DEPENDS: what only its long tests or scripts beside them run or load. attest_tests builds
 #     it, and the default target does not.
@@ -163,11 +164,12 @@ function(attest_test name)
   if(TEST_WAITS)
     set(cpu "")
   endif()
+  set(properties TIMEOUT ${ATTEST_TEST_TIMEOUT} RUN_SERIAL ${TEST_ALONE}
+    ENVIRONMENT OMP_WAIT_POLICY=passive ${cpu})
   if(TEST_LONG)
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${ATTEST_TEST_PREFIX}"
       TEST_FILTER "${long}-${plain}" TEST_LIST ${name}_long_tests
-      PROPERTIES TIMEOUT ${ATTEST_TEST_TIMEOUT} LABELS ${labels}.long RUN_SERIAL ${TEST_ALONE}
-      COST 50 ENVIRONMENT OMP_WAIT_POLICY=passive ${cpu})
+      PROPERTIES LABELS ${labels}.long ${properties} COST 50)
   endif()
   if("*" IN_LIST TEST_LONG)
     set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
@@ -176,11 +178,13 @@ function(attest_test name)
     file(WRITE ${entry} "if(NOT EXISTS \"${PROJECT_BINARY_DIR}/tests/${name}\")\n"
       "  set_tests_properties(${name}_NOT_BUILT PROPERTIES LABELS ${labels}.long)\nendif()\n")
     set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${entry})
+  elseif(ATTEST_SANITIZE)
+    set(entries ${CMAKE_CURRENT_BINARY_DIR}/${name}_suites.cmake)
+    configure_file(${PROJECT_SOURCE_DIR}/harness/cmake/suites.cmake.in ${entries} @ONLY)
+    set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${entries})
   else()
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${ATTEST_TEST_PREFIX}"
-      TEST_FILTER "-${left_out}"
-      PROPERTIES TIMEOUT ${ATTEST_TEST_TIMEOUT} LABELS ${labels} RUN_SERIAL ${TEST_ALONE}
-      ENVIRONMENT OMP_WAIT_POLICY=passive ${cpu})
+      TEST_FILTER "-${left_out}" PROPERTIES LABELS ${labels} ${properties})
   endif()
 endfunction()
 
