@@ -4,7 +4,10 @@
 
 #include <cstdint>
 
+#include "core/measure/machine/affinity.hpp"
 #include "core/tensor/runs.hpp"
+#include "core/worker/page_placement.hpp"
+#include "core/worker/private_memory.hpp"
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22  // Linux 5.14; older systems refuse it
@@ -14,27 +17,49 @@ namespace attest::core {
 
 namespace {
 
-constexpr int64_t kLeastPage_bytes = 4096;
+constexpr uintptr_t kLeastPage_bytes = 4096;
 // For less, a call of the system takes as long as the reads.
-constexpr int64_t kLeastAtOnce_bytes = int64_t{64} << 10;
+constexpr uintptr_t kLeastAtOnce_bytes = uintptr_t{64} << 10;
+// Pages that one CPU gets at a time.
+constexpr uintptr_t kStep_bytes = uintptr_t{1} << 20;
+// For less, one more CPU takes as long to start as it saves.
+constexpr uintptr_t kLeastForCpu_bytes = uintptr_t{2} << 20;
 
-// The system maps many pages at once in three quarters of the time that reads of them take.
-bool populate(const char* begin, int64_t bytes) {
-  if (bytes < kLeastAtOnce_bytes) return false;
-  const auto address = reinterpret_cast<uintptr_t>(begin), first = address / kLeastPage_bytes;
-  auto* const page = reinterpret_cast<void*>(first * kLeastPage_bytes);
-  return madvise(page, size_t(bytes) + (address - first * kLeastPage_bytes), MADV_POPULATE_READ) ==
-         0;
+void read_pages(const MemoryRange& range) {
+  for (uintptr_t at = range.begin; at < range.end; at += kLeastPage_bytes)
+    (void)*reinterpret_cast<const volatile char*>(at);
+  (void)*reinterpret_cast<const volatile char*>(range.end - 1);
 }
 
-void touch_elements(const attest_tensor& spec, const char* data) {
-  const auto width = int64_t(dtype_bytes(spec.dtype));
+// The system maps many pages at once in three quarters of the time that reads of them take.
+void populate(const MemoryRange& range) {
+  const uintptr_t page = range.begin / kLeastPage_bytes * kLeastPage_bytes;
+  if (madvise(reinterpret_cast<void*>(page), range.end - page, MADV_POPULATE_READ) != 0)
+    read_pages(range);
+}
+
+// On as many CPUs as are worth it.
+void populate(std::span<const MemoryRange> ranges) {
+  uintptr_t bytes = 0;
+  for (const MemoryRange& range : ranges) bytes += range.end - range.begin;
+  std::vector<int> cpus = allowed_cpus();
+  if (const size_t most = bytes / kLeastForCpu_bytes; cpus.size() > most) cpus.resize(most);
+  if (cpus.size() > 1)
+    get_pages(ranges, {cpus}, [](const MemoryRange& step) { populate(step); });
+  else
+    for (const MemoryRange& range : ranges) populate(range);
+}
+
+// Reads the pages of short runs of elements, and adds what is left to `ranges`.
+void touch_elements(const attest_tensor& spec, const void* data, std::vector<MemoryRange>& ranges) {
+  const uintptr_t width = dtype_bytes(spec.dtype);
   for_each_run(spec, [&](int64_t first, int64_t count) {
-    const char *begin = data + first * width, *last = begin + count * width - 1;
-    if (populate(begin, count * width)) return;
-    for (const char* at = begin; at < last; at += kLeastPage_bytes)
-      (void)*static_cast<const volatile char*>(at);
-    (void)*static_cast<const volatile char*>(last);
+    const uintptr_t begin = reinterpret_cast<uintptr_t>(data) + uintptr_t(first) * width;
+    const MemoryRange range{begin, begin + uintptr_t(count) * width, kStep_bytes};
+    if (range.end - range.begin < kLeastAtOnce_bytes)
+      read_pages(range);
+    else
+      ranges.push_back(range);
   });
 }
 
@@ -54,10 +79,19 @@ MappedTensors::MappedTensors(std::vector<Slot> slots_of_file, const Descriptor& 
   status.slot_count = next;
 }
 
-void MappedTensors::touch(const attest_tensor* tensor) const {
-  for (size_t i = 0; i < slots.size(); ++i)
-    if (slots[i].role != kWorkspaceRole)
-      touch_elements(tensor[slots[i].role], static_cast<const char*>(data(i)));
+void MappedTensors::touch(const attest_tensor* tensor) {
+  std::vector<MemoryRange> ranges;
+  for (size_t i = 0; i < slots.size(); ++i) {
+    if (slots[i].role == kWorkspaceRole || mapping.has_pages(i)) continue;
+    const attest_tensor& spec = tensor[slots[i].role];
+    touch_elements(spec, data(i), ranges);
+    if (fills_extent(spec)) mapping.note_pages(i);
+  }
+  populate(ranges);
+}
+
+void note_kept_bytes(StatusPage& status) {
+  status.kept_bytes = PrivateMemory::kept_bytes() + uint64_t(KeptMaps::instance().bytes());
 }
 
 }  // namespace attest::core

@@ -15,8 +15,8 @@ struct MappedTensors {
 
   MappedTensors(std::vector<Slot> slots_of_file, const Descriptor& file, bool writable,
                 StatusPage& status);
-  /// Reads of every page that elements lie in, the workspace's apart. `tensor`: by role.
-  void touch(const attest_tensor* tensor) const;
+  /// Gets every page that elements lie in, the workspace's apart. `tensor`: by role.
+  void touch(const attest_tensor* tensor);
   /// Puts the tensors of another set, of the same problem, at the same addresses; the workspace
   /// stays.
   void show(const Descriptor& file, std::span<const Slot> others, bool writable) {
@@ -24,6 +24,9 @@ struct MappedTensors {
   }
   void* data(size_t i) const { return mapping.data(i, slots[i]); }
 };
+
+/// Notes how many bytes this process keeps that no tensor uses.
+void note_kept_bytes(StatusPage& status);
 
 /// What a plugin's run gets.
 struct Arguments {

@@ -17,29 +17,53 @@ namespace {
 
 constexpr int64_t kPage_bytes = 4096;
 
-/// How many of the pages that elements of a float32 tensor lie in fault after `touch`.
-long faults_after_touch(std::initializer_list<int64_t> dims, int64_t row_stride) {
-  TensorSpec spec = dense_tensor(ATTEST_F32, ATTEST_READ, dims);
-  spec.stride[0] = row_stride;
-  Slot slot{.data_offset = 64, .data_bytes = extent(spec) * 4};
-  slot.map_bytes = (slot.data_bytes + 2 * 64 + kPage_bytes - 1) / kPage_bytes * kPage_bytes;
-  const Descriptor file(memfd_create("mapped_test", MFD_CLOEXEC));
-  EXPECT_EQ(ftruncate(file.get(), slot.map_bytes), 0);
-  const auto status = std::make_unique<StatusPage>();
-  const MappedTensors mapped({slot}, file, false, *status);
+/// A float32 tensor of rows, mapped from a file of its own.
+struct Rows {
+  TensorSpec spec;
+  Slot slot{.data_offset = 64};
+  Descriptor file{memfd_create("mapped_test", MFD_CLOEXEC)};
+  std::unique_ptr<StatusPage> status = std::make_unique<StatusPage>();
   attest_tensor tensor[ATTEST_ROLES]{};
-  tensor[0] = spec;
-  mapped.touch(tensor);
 
+  Rows(std::initializer_list<int64_t> dims, int64_t row_stride)
+      : spec(dense_tensor(ATTEST_F32, ATTEST_READ, dims)) {
+    spec.stride[0] = row_stride;
+    slot.data_bytes = extent(spec) * 4;
+    slot.map_bytes = (slot.data_bytes + 2 * 64 + kPage_bytes - 1) / kPage_bytes * kPage_bytes;
+    EXPECT_EQ(ftruncate(file.get(), slot.map_bytes), 0);
+    tensor[0] = spec;
+  }
+  MappedTensors map() const { return {{slot}, file, false, *status}; }
+};
+
+/// How many of the pages that elements lie in fault when they are read.
+long faults(const MappedTensors& mapped, const TensorSpec& spec) {
   rusage before{}, after{};
   getrusage(RUSAGE_THREAD, &after);  // so that this function's own pages are there
   getrusage(RUSAGE_THREAD, &before);
   const auto* const data = static_cast<const char*>(mapped.data(0));
   for (int64_t row = 0; row < spec.dim[0]; ++row)
     for (const int64_t at : {int64_t{0}, spec.dim[1] * 4 - 1})
-      (void)*static_cast<const volatile char*>(data + row * row_stride * 4 + at);
+      (void)*static_cast<const volatile char*>(data + row * spec.stride[0] * 4 + at);
   getrusage(RUSAGE_THREAD, &after);
   return after.ru_minflt - before.ru_minflt;
+}
+
+long faults_after_touch(std::initializer_list<int64_t> dims, int64_t row_stride) {
+  const Rows rows(dims, row_stride);
+  MappedTensors mapped = rows.map();
+  mapped.touch(rows.tensor);
+  return faults(mapped, rows.spec);
+}
+
+/// After the tensor was mapped, touched and put away before.
+long faults_when_mapped_again(std::initializer_list<int64_t> dims, int64_t row_stride) {
+  const Rows rows(dims, row_stride);
+  MappedTensors before = rows.map();
+  before.touch(rows.tensor);
+  before.mapping.close();
+  const MappedTensors again = rows.map();
+  return faults(again, rows.spec);
 }
 
 TEST(MappedTensors, HaveEveryPageOfTheirElementsAfterATouch) {
@@ -50,6 +74,11 @@ TEST(MappedTensors, HaveEveryPageOfTheirElementsAfterATouch) {
   EXPECT_EQ(faults_after_touch({100'013, 61}, 61), 0) << "rows that begin anywhere in a page";
   EXPECT_EQ(faults_after_touch({4, 64}, 1 << 20), 0) << "rows 4 MiB apart";
   EXPECT_EQ(faults_after_touch({4, 64 << 10}, 1 << 20), 0) << "rows of many pages 4 MiB apart";
+}
+
+TEST(MappedTensors, HaveTheirPagesWhenTheyAreMappedAgain) {
+  EXPECT_EQ(faults_when_mapped_again({10'000, 64}, 64), 0);
+  EXPECT_GT(faults_when_mapped_again({10'000, 64}, 128), 0) << "one that has gaps is not kept";
 }
 
 }  // namespace

@@ -45,65 +45,6 @@ Slot make_slot(int32_t role, int64_t bytes, int64_t file_offset, int64_t alignme
 
 }  // namespace
 
-Mapping::Mapping(int fd, std::span<const Slot> slots, bool writable) {
-  bytes_ = size_t(kGuardBytes);
-  for (const Slot& slot : slots) bytes_ += size_t(slot.map_bytes + 2 * kGuardBytes);
-  void* base = mmap(nullptr, bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (base == MAP_FAILED)
-    throw Error(
-        fmt::format("cannot reserve {} bytes of addresses: {}", bytes_, std::strerror(errno)));
-  base_ = static_cast<char*>(base);
-  char* at = base_ + kGuardBytes;
-  for (const Slot& slot : slots) {
-    const int protection = PROT_READ | (writable ? PROT_WRITE : 0);
-    if (mmap(at, size_t(slot.map_bytes), protection, MAP_SHARED | MAP_FIXED, fd,
-             slot.file_offset) == MAP_FAILED)
-      throw Error(fmt::format("cannot map {} bytes of shared memory: {}", slot.map_bytes,
-                              std::strerror(errno)));
-    maps_.push_back(at);
-    at += slot.map_bytes + 2 * kGuardBytes;
-  }
-}
-
-void Mapping::show(int fd, std::span<const Slot> now, std::span<const Slot> slots, bool writable) {
-  for (size_t i = 0; i < now.size(); ++i) {
-    if (now[i].role == kWorkspaceRole) continue;
-    if (i >= slots.size() || slots[i].role != now[i].role ||
-        slots[i].map_bytes != now[i].map_bytes || slots[i].data_offset != now[i].data_offset)
-      throw Error("tensors that are to lie at the same addresses lie elsewhere in their memory");
-    const int protection = PROT_READ | (writable ? PROT_WRITE : 0);
-    if (mmap(maps_[i], size_t(slots[i].map_bytes), protection, MAP_SHARED | MAP_FIXED, fd,
-             slots[i].file_offset) == MAP_FAILED)
-      throw Error(fmt::format("cannot map {} bytes of shared memory: {}", slots[i].map_bytes,
-                              std::strerror(errno)));
-  }
-}
-
-Mapping::Mapping(Mapping&& other) noexcept { *this = std::move(other); }
-Mapping& Mapping::operator=(Mapping&& other) noexcept {
-  std::swap(base_, other.base_);
-  std::swap(bytes_, other.bytes_);
-  std::swap(maps_, other.maps_);
-  return *this;
-}
-Mapping::~Mapping() {
-  if (base_) munmap(base_, bytes_);
-}
-
-std::pair<void*, size_t> Mapping::close() {
-  if (base_ && mprotect(base_, bytes_, PROT_NONE) != 0)
-    throw Error(
-        fmt::format("cannot close {} bytes of addresses: {}", bytes_, std::strerror(errno)));
-  return {base_, bytes_};
-}
-
-void Mapping::withdraw() {
-  if (base_ && mmap(base_, bytes_, PROT_NONE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
-    throw Error(
-        fmt::format("cannot withdraw {} bytes of addresses: {}", bytes_, std::strerror(errno)));
-}
-
 SharedTensors::SharedTensors(const Problem& problem, int32_t access, uint64_t workspace_bytes)
     : problem_(problem), canary_(access == ATTEST_READ ? Canary::kInput : Canary::kOutput) {
   int64_t bytes = 0;

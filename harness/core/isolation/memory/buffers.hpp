@@ -13,59 +13,11 @@
 #include <vector>
 
 #include "core/isolation/memory/guards.hpp"
+#include "core/isolation/memory/mapping.hpp"
 #include "core/isolation/memory/shared_memory.hpp"
 #include "core/operations/operation.hpp"
 
 namespace attest::core {
-
-/// The pseudo role of the workspace in a list of slots.
-inline constexpr int32_t kWorkspaceRole = -1;
-
-/// Inaccessible memory on both sides of every mapped tensor.
-inline constexpr int64_t kGuardBytes = int64_t{1} << 20;
-
-/// Where one tensor lies in the shared file, in bytes. The data start at an odd multiple of the
-/// promised alignment: 64 for tensors, their element in an unaligned problem, 256 for the
-/// workspace.
-struct Slot {
-  int32_t role = 0;
-  int64_t file_offset = 0;  // a multiple of the page size
-  int64_t map_bytes = 0;    // likewise
-  int64_t data_offset = 0;  // of the first element, in the slot
-  int64_t data_bytes = 0;
-  int64_t alignment = 0;
-};
-
-/// Memory mapped in this process: slots apart from each other, inaccessible memory on both sides of
-/// each.
-class Mapping {
- public:
-  Mapping() = default;
-  /// Maps every slot of `fd` readable, and writable if asked. Throws Error when the system refuses.
-  Mapping(int fd, std::span<const Slot> slots, bool writable);
-  Mapping(Mapping&& other) noexcept;
-  Mapping& operator=(Mapping&& other) noexcept;
-  ~Mapping();
-
-  /// Puts the tensors of another file, of the same problem, at the same addresses; the workspace
-  /// stays. `now`: the slots that this was made with. Throws Error where the slots differ.
-  void show(int fd, std::span<const Slot> now, std::span<const Slot> slots, bool writable);
-
-  /// Puts the memory out of reach: later accesses fault. Returns the first address and the number
-  /// of bytes.
-  std::pair<void*, size_t> close();
-  /// Unmaps the memory but keeps the addresses reserved and out of reach.
-  void withdraw();
-
-  /// First byte of slot `i`, and its first element.
-  char* map(size_t i) const { return maps_[i]; }
-  void* data(size_t i, const Slot& slot) const { return maps_[i] + slot.data_offset; }
-
- private:
-  char* base_ = nullptr;
-  size_t bytes_ = 0;
-  std::vector<char*> maps_;
-};
 
 /// All tensors of a problem with one kind of access, created by the parent. Their file keeps its
 /// size.
