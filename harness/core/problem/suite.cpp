@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -232,7 +233,7 @@ void try_problems(const Place& place, const Case& one) {
     });
 }
 
-// The events that some problem of the case can have.
+/// The events that some problem of the case can have.
 std::vector<std::string> events_of(const Case& one) {
   std::vector<std::string> names;
   for (const DType dtype : one.dtypes) {
@@ -353,9 +354,18 @@ void read_scalings(const Place& file, const json& document, const json& defaults
   }
 }
 
+// What events_of returns for each case that is named. To list them takes long, and many reasons
+// name one case.
+using KnownEvents = std::map<std::string, std::vector<std::string>>;
+
+const std::vector<std::string>& events_of(const Case& one, KnownEvents& known) {
+  const auto at = known.find(one.name);
+  return at != known.end() ? at->second : known.emplace(one.name, events_of(one)).first->second;
+}
+
 // One entry of the suite's `misses`: adds its reason to the cases that it names, behind what they
 // say themselves.
-void share_excuse(const Place& place, const json& object, Suite& suite) {
+void share_excuse(const Place& place, const json& object, Suite& suite, KnownEvents& known) {
   constexpr const char* kExample = R"({"why": "one row", "cases": {"a/*": ["rise/16/*"]}})";
   if (!object.is_object()) place.fail(fmt::format("must be an object, e.g. {}", kExample));
   for (const auto& [key, value] : object.items())
@@ -375,7 +385,8 @@ void share_excuse(const Place& place, const json& object, Suite& suite) {
       excuses.push_back({.glob = event, .why = why, .shared = true});
     for (Case& one : suite.cases) {
       if (!matches(one.name, {glob})) continue;
-      check_misses({fmt::format("{}: case '{}'", place.text, one.name)}, excuses, events_of(one));
+      check_misses({fmt::format("{}: case '{}'", place.text, one.name)}, excuses,
+                   events_of(one, known));
       std::ranges::copy(excuses, std::back_inserter(one.misses));
     }
   }
@@ -386,8 +397,9 @@ void share_excuses(const Place& file, const json& document, Suite& suite) {
   if (list == document.end()) return;
   if (!list->is_array() || list->empty() || list->size() > kMostExcuses)
     file.fail("misses", fmt::format("a list of 1 to {} reasons", kMostExcuses));
+  KnownEvents known;
   for (size_t n = 0; n < list->size(); ++n)
-    share_excuse({fmt::format("{}: misses {}", file.text, n + 1)}, (*list)[n], suite);
+    share_excuse({fmt::format("{}: misses {}", file.text, n + 1)}, (*list)[n], suite, known);
 }
 
 }  // namespace
