@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/inputs/remembering_golden.hpp"
 #include "core/tensor/stopwatch.hpp"
 
 namespace attest::core {
@@ -9,7 +10,7 @@ namespace attest::core {
 const Golden& KeptGolden::made() {
   if (golden_) return *golden_;
   const auto start = Clock::now();
-  golden_ = make_(device_);
+  golden_ = std::make_unique<RememberingGolden>(make_(device_));
   seconds_ += seconds_since(start);
   return *golden_;
 }

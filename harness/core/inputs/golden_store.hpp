@@ -1,5 +1,6 @@
 // Keeps the golden of each set of inputs. A golden is computed at its first use, by the host or a
-// device. If the host does not confirm the device's golden, the host computes it again.
+// device. If the host does not confirm the device's golden, the host computes it again. It keeps
+// the expectations of small outputs, too (RememberingGolden).
 #pragma once
 #include <functional>
 #include <map>
