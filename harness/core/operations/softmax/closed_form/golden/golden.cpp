@@ -7,6 +7,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <mutex>
 #include <numeric>
 
 #include "core/operations/softmax/closed_form/golden/alibi.hpp"
@@ -86,14 +87,10 @@ class CodebookGolden final : public Golden {
         book_(problem, fill, tensors),
         v_(tensors[ATTEST_V]),
         slopes_(tensors[ATTEST_ALIBI_SLOPES]),
-        with_lse_(present(
-            problem.tensor[ATTEST_LSE])),  // the tensors are the inputs, which it is not among
-        scores_(size_t(p_.num_heads)) {
-#pragma omp parallel for schedule(static)
-    for (int64_t head = 0; head < p_.num_heads; ++head)
-      scores_[size_t(head)] =
-          HeadScores(book_, p_, head, tensors[ATTEST_Q].spec.dtype, tensors[ATTEST_K].spec.dtype);
-  }
+        q_dtype_(tensors[ATTEST_Q].spec.dtype),
+        k_dtype_(tensors[ATTEST_K].spec.dtype),
+        with_lse_(present(problem.tensor[ATTEST_LSE])) {
+  }  // the tensors are the inputs, which it is not among
 
   std::string method() const override { return "closed form, all rows"; }
   std::vector<int64_t> exact_rows(const Arithmetic&, int32_t role) const override {
@@ -105,7 +102,7 @@ class CodebookGolden final : public Golden {
   int64_t distinct_rows() const override {
     int64_t queries = 0;
     for (int64_t head = 0; head < p_.num_heads; head += p_.num_heads / p_.num_kv_heads)
-      queries += scores_[size_t(head)].distinct_queries();
+      queries += scores()[size_t(head)].distinct_queries();
     return std::min(book_.distinct_rows(), queries);
   }
   int64_t independent_rows(const Arithmetic& arithmetic, int32_t role) const override {
@@ -115,16 +112,27 @@ class CodebookGolden final : public Golden {
 
   void expect(const Arithmetic& arithmetic, const Sink& sink) const override {
     const SigmaModel model = SigmaModel::of(SoftmaxArithmetic::of(arithmetic), problem_);
-    std::vector<HeadScores> scores = scores_;
-    for (HeadScores& head : scores) head.declare(model);
+    std::vector<HeadScores> declared = scores();
+    for (HeadScores& head : declared) head.declare(model);
     const std::vector<Segment> work = segments();
 #pragma omp parallel for schedule(dynamic)
     for (size_t i = 0; i < work.size(); ++i)
-      sweep(work[i], model, scores[size_t(work[i].head)], sink);
+      sweep(work[i], model, declared[size_t(work[i].head)], sink);
     expect_idle(model, sink);
   }
 
  private:
+  // Of each head. Which rows are exact, which alone a survey of events asks, needs no scores.
+  const std::vector<HeadScores>& scores() const {
+    std::call_once(scored_, [this] {
+      scores_.resize(size_t(p_.num_heads));
+#pragma omp parallel for schedule(static)
+      for (int64_t head = 0; head < p_.num_heads; ++head)
+        scores_[size_t(head)] = HeadScores(book_, p_, head, q_dtype_, k_dtype_);
+    });
+    return scores_;
+  }
+
   // Enough segments for all threads, but none so short that gathering its first sums would outweigh
   // its rows.
   std::vector<Segment> segments() const {
@@ -268,8 +276,10 @@ class CodebookGolden final : public Golden {
   const attest_softmax_params& p_;
   Codebook book_;
   Tensor v_, slopes_;
+  DType q_dtype_, k_dtype_;
   bool with_lse_;
-  std::vector<HeadScores> scores_;
+  mutable std::once_flag scored_;
+  mutable std::vector<HeadScores> scores_;
 };
 
 }  // namespace
