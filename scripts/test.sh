@@ -81,9 +81,6 @@ cat >build/cpus.json <<'JSON'
 JSON
 ctest --test-dir build --output-on-failure --parallel 4 \
   --resource-spec-file "$root/build/cpus.json" "${chosen[@]}" "$@" || status=$?
-# What a test took of all sources (harness/testing/project/slice.sh), and each test that was skipped:
-# with a sanitizer, ctest names its suite alone.
-sed -nE -e '/^[a-z_]*: slice/p' -e 's/^\[  SKIPPED \] (.+) \([0-9]+ ms\)$/skipped: \1/p' \
-  build/Testing/Temporary/LastTest.log
+awk -f harness/testing/project/log_lines.awk build/Testing/Temporary/LastTest.log
 echo "set-up $((set_up - started)) s, build $((built - set_up)) s, tests $((SECONDS - built)) s"
 exit $status

@@ -115,7 +115,8 @@ set(ATTEST_ONE_CPU RESOURCE_GROUPS cpus:1)
 #             [LABELS label ...] [LONG Suite.Test ...] [LONG_DEPENDS target ...]
 #             [PLAIN Suite.Test ...] [ALONE] [WAITS] [TEXT])
 # A GoogleTest program, in which each test is a ctest entry of its own. With a sanitizer a program
-# takes 20 ms to start, so there each suite is one entry, <name>.Suite; long tests keep their own.
+# takes 20 ms to start, so there each test suite is one entry, <name>.Suite; long tests keep their
+# own.
 #   DEPENDS: what it runs or loads.
 #   LONG_DEPENDS: what only its long tests or scripts beside them run or load. attest_tests builds
 #     it, and the default target does not.
@@ -180,7 +181,7 @@ function(attest_test name)
     set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${entry})
   elseif(ATTEST_SANITIZE)
     set(entries ${CMAKE_CURRENT_BINARY_DIR}/${name}_suites.cmake)
-    configure_file(${PROJECT_SOURCE_DIR}/harness/cmake/suites.cmake.in ${entries} @ONLY)
+    configure_file(${PROJECT_SOURCE_DIR}/harness/cmake/test_suites.cmake.in ${entries} @ONLY)
     set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${entries})
   else()
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${ATTEST_TEST_PREFIX}"
