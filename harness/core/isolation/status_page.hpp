@@ -41,7 +41,7 @@ struct StatusPage {
   std::atomic<Fault> fault;
   std::atomic<uint64_t> fault_address;  // of the last SIGSEGV or SIGBUS; 0: none
   std::atomic<int32_t> returned;     // 1: run has returned, and what `slots` names is out of bounds
-  std::atomic<uint64_t> kept_bytes;  // of memory that the worker keeps for later runs
+  std::atomic<uint64_t> kept_bytes;  // of memory that the worker keeps for later timed runs
   std::atomic<uint32_t> retired_count;  // ever; the last ones are kept, in a ring
   Retired retired[kRetired];
   MappedSlot slots[70];

@@ -1,7 +1,6 @@
 #include "core/worker/executor.hpp"
 
 #include <malloc.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <optional>
@@ -25,12 +24,6 @@ namespace attest::core {
 namespace {
 
 constexpr const char* kRunStage = "run";  // of a FailedStep
-
-// Of maps. There is a worker for each plugin.
-int64_t most_kept_maps_bytes() {
-  static const int64_t machine_bytes = sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
-  return std::min(int64_t{256} << 20, machine_bytes / 128);
-}
 
 template <class Request>
 FlushFile flush_file(const Request& request, const std::vector<Descriptor>& descriptors) {
@@ -313,8 +306,7 @@ void Executor::clean_up() {
   size_t at = status_.retired_count;
   for (size_t left = std::min(std::exchange(newly_retired_, 0), kRetired); left > 0; --left)
     retired_[--at % kRetired].withdraw();
-  KeptMaps::instance().release_all_but(most_kept_maps_bytes());
-  note_kept_bytes(status_);
+  KeptMaps::instance().release();
 }
 
 Reply Executor::execute(const Request& request, const Descriptors& descriptors) {
@@ -329,7 +321,7 @@ Reply Executor::execute(const Request& request, const Descriptors& descriptors) 
     reply_.result = FailedStep{.status = no_room ? ATTEST_OUT_OF_MEMORY : ATTEST_RUNTIME_ERROR};
   }
   if (!escaped_exception().empty()) reply_.exception = escaped_exception();
-  note_kept_bytes(status_);
+  status_.kept_bytes = PrivateMemory::kept_bytes();
   reply_.findings = watch_.findings();
   reply_.notes.insert(reply_.notes.begin(), watch_.notes().begin(), watch_.notes().end());
   reply_.more_threads = watch_.more_threads();

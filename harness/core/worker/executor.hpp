@@ -28,8 +28,8 @@ class Executor {
 
   /// One request, one reply. Throws what mapping tensors throws.
   Reply execute(const Request& request, const std::vector<Descriptor>& descriptors);
-  /// Gives back memory that `execute` has put out of reach. Called when the reply has been sent, so
-  /// that the harness judges meanwhile.
+  /// Gives back memory that `execute` has put out of reach, and maps that it has kept. Called when
+  /// the reply has been sent, so that the harness judges meanwhile.
   void clean_up();
 
  private:

@@ -7,7 +7,6 @@
 #include "core/measure/machine/affinity.hpp"
 #include "core/tensor/runs.hpp"
 #include "core/worker/page_placement.hpp"
-#include "core/worker/private_memory.hpp"
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22  // Linux 5.14; older systems refuse it
@@ -44,10 +43,9 @@ void populate(std::span<const MemoryRange> ranges) {
   for (const MemoryRange& range : ranges) bytes += range.end - range.begin;
   std::vector<int> cpus = allowed_cpus();
   if (const size_t most = bytes / kLeastForCpu_bytes; cpus.size() > most) cpus.resize(most);
-  if (cpus.size() > 1)
-    get_pages(ranges, {cpus}, [](const MemoryRange& step) { populate(step); });
-  else
-    for (const MemoryRange& range : ranges) populate(range);
+  if (cpus.size() > 1 && get_pages(ranges, {cpus}, [](const MemoryRange& step) { populate(step); }))
+    return;
+  for (const MemoryRange& range : ranges) populate(range);
 }
 
 // Reads the pages of short runs of elements, and adds what is left to `ranges`.
@@ -81,17 +79,20 @@ MappedTensors::MappedTensors(std::vector<Slot> slots_of_file, const Descriptor& 
 
 void MappedTensors::touch(const attest_tensor* tensor) {
   std::vector<MemoryRange> ranges;
+  std::vector<size_t> whole;  // slots of which all pages are wanted
   for (size_t i = 0; i < slots.size(); ++i) {
     if (slots[i].role == kWorkspaceRole || mapping.has_pages(i)) continue;
     const attest_tensor& spec = tensor[slots[i].role];
-    touch_elements(spec, data(i), ranges);
-    if (fills_extent(spec)) mapping.note_pages(i);
+    if (!fills_extent(spec)) {
+      touch_elements(spec, data(i), ranges);
+      continue;
+    }
+    const auto begin = reinterpret_cast<uintptr_t>(mapping.map(i));
+    ranges.push_back({begin, begin + uintptr_t(slots[i].map_bytes), kStep_bytes});
+    whole.push_back(i);
   }
   populate(ranges);
-}
-
-void note_kept_bytes(StatusPage& status) {
-  status.kept_bytes = PrivateMemory::kept_bytes() + uint64_t(KeptMaps::instance().bytes());
+  for (const size_t i : whole) mapping.note_pages(i);
 }
 
 }  // namespace attest::core

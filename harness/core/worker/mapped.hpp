@@ -25,9 +25,6 @@ struct MappedTensors {
   void* data(size_t i) const { return mapping.data(i, slots[i]); }
 };
 
-/// Notes how many bytes this process keeps that no tensor uses.
-void note_kept_bytes(StatusPage& status);
-
 /// What a plugin's run gets.
 struct Arguments {
   void* data[ATTEST_ROLES]{};

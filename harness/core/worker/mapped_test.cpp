@@ -63,7 +63,9 @@ long faults_when_mapped_again(std::initializer_list<int64_t> dims, int64_t row_s
   before.touch(rows.tensor);
   before.mapping.close();
   const MappedTensors again = rows.map();
-  return faults(again, rows.spec);
+  const long count = faults(again, rows.spec);
+  KeptMaps::instance().release();
+  return count;
 }
 
 TEST(MappedTensors, HaveEveryPageOfTheirElementsAfterATouch) {
@@ -77,6 +79,7 @@ TEST(MappedTensors, HaveEveryPageOfTheirElementsAfterATouch) {
 }
 
 TEST(MappedTensors, HaveTheirPagesWhenTheyAreMappedAgain) {
+  if (!KeptMaps::instance().can_keep()) GTEST_SKIP() << "Linux before 5.13 does not move such maps";
   EXPECT_EQ(faults_when_mapped_again({10'000, 64}, 64), 0);
   EXPECT_GT(faults_when_mapped_again({10'000, 64}, 128), 0) << "one that has gaps is not kept";
 }

@@ -24,7 +24,7 @@ std::vector<std::vector<MemoryRange>> share_pages(std::span<const MemoryRange> a
   return shares;
 }
 
-void get_pages(std::span<const MemoryRange> all, const Nodes& nodes,
+bool get_pages(std::span<const MemoryRange> all, const Nodes& nodes,
                const std::function<void(const MemoryRange&)>& get) {
   const std::vector<std::vector<MemoryRange>> shares = share_pages(all, nodes);
   std::vector<int> cpus;
@@ -41,7 +41,9 @@ void get_pages(std::span<const MemoryRange> all, const Nodes& nodes,
       for (const MemoryRange& step : *theirs[n]) get(step);
     });
   } catch (const std::system_error&) {  // no thread: the plugin may hold thousands
+    return false;
   }
+  return true;
 }
 
 }  // namespace attest::core

@@ -1,4 +1,4 @@
-// Which CPU gets which pages of the tensors of timed runs. The rule and its reason are in
+// Which CPU gets which pages of tensors. The rule for those of timed runs, and its reason, are in
 // core/run/README.md, "Where the tensors of timed runs lie".
 #pragma once
 #include <cstdint>
@@ -20,9 +20,9 @@ struct MemoryRange {
 std::vector<std::vector<MemoryRange>> share_pages(std::span<const MemoryRange> all,
                                                   const Nodes& nodes);
 
-/// Calls get(step) for each step of all pages on the CPU whose it is, on all CPUs at once. Where
-/// the system starts no more threads, some steps are left out.
-void get_pages(std::span<const MemoryRange> all, const Nodes& nodes,
+/// Calls get(step) for each step of all pages on the CPU whose it is, on all CPUs at once. False:
+/// the system starts no more threads, and some steps are left out.
+bool get_pages(std::span<const MemoryRange> all, const Nodes& nodes,
                const std::function<void(const MemoryRange&)>& get);
 
 }  // namespace attest::core

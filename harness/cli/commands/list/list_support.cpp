@@ -64,9 +64,11 @@ void list_support(const std::string& spec, PluginOptions& options) {
   bool is_first = true;
   for (const core::Registry::Entry& entry : implementations.chosen()) {
     const Record record = session.run_one(0, &entry);
-    if (is_first) print_problem(record);
-    if (is_first && std::ranges::any_of(implementations.chosen(), is_on_cpu))
-      print_estimate(record, run.limits.threads);
+    if (is_first) {
+      print_problem(record);
+      if (std::ranges::any_of(implementations.chosen(), is_on_cpu))
+        print_estimate(record, run.limits.threads);
+    }
     is_first = false;
     fmt::print("{:<{}} {}\n", record.impl, width, answer(record));
   }

@@ -2,15 +2,10 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <utility>
 
-#include "core/tensor/error.hpp"
 #include "core/tensor/runs.hpp"
 
 #ifndef F_SEAL_FUTURE_WRITE

@@ -3,13 +3,10 @@
 // The parent creates a SharedTensors and hands its descriptor and slots to the worker, which maps
 // them (Mapping). Inputs are sealed, so that nobody but the parent can ever map them writable.
 #pragma once
-#include <sys/types.h>
-
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "core/isolation/memory/guards.hpp"

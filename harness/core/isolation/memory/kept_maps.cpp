@@ -1,8 +1,11 @@
 #include "core/isolation/memory/kept_maps.hpp"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
+
+#include "core/isolation/memory/shared_memory.hpp"
 
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4  // Linux 5.7; of shared files, 5.13
@@ -11,46 +14,76 @@
 namespace attest::core {
 namespace {
 
-bool move(void* from, void* to, int64_t bytes, int more_flags = 0) {
+constexpr int64_t kGuard_bytes = int64_t{64} << 10;
+
+size_t with_guards(int64_t bytes) { return size_t(bytes + 2 * kGuard_bytes); }
+
+char* reserve(int64_t bytes) {
+  void* const reserved = mmap(nullptr, with_guards(bytes), PROT_NONE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return reserved == MAP_FAILED ? nullptr : static_cast<char*>(reserved);
+}
+
+bool move(char* from, char* to, int64_t bytes, int more_flags = 0) {
   return mremap(from, size_t(bytes), size_t(bytes), MREMAP_MAYMOVE | MREMAP_FIXED | more_flags,
                 to) != MAP_FAILED;
 }
 
+// Tries it with a page. A system that cannot may unmap the page's new place, so that this place is
+// not unmapped here: somebody else may be there.
+bool system_keeps() {
+  const int64_t page = sysconf(_SC_PAGESIZE);
+  const Descriptor file(memfd_create("attest", MFD_CLOEXEC));
+  if (!file || ftruncate(file.get(), page) != 0) return false;
+  void* const from = mmap(nullptr, size_t(page), PROT_READ, MAP_SHARED, file.get(), 0);
+  if (from == MAP_FAILED) return false;
+  char* const reserved = reserve(page);
+  const bool moved =
+      reserved && move(static_cast<char*>(from), reserved + kGuard_bytes, page, MREMAP_DONTUNMAP);
+  munmap(from, size_t(page));
+  if (moved) munmap(reserved, with_guards(page));
+  return moved;
+}
+
 }  // namespace
 
+KeptMaps::KeptMaps() : can_keep_(system_keeps()) {}
+
+// Never destroyed: a Mapping may outlive any static object.
 KeptMaps& KeptMaps::instance() {
-  static KeptMaps maps;
+  static KeptMaps& maps = *new KeptMaps;
   return maps;
 }
 
 // The addresses at `at` never become free: a thread of the plugin could be given them.
 bool KeptMaps::keep(const FilePart& part, char* at) {
-  void* const to = mmap(nullptr, size_t(part.bytes), PROT_NONE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (to == MAP_FAILED) return false;
-  if (!move(at, to, part.bytes, MREMAP_DONTUNMAP)) {
-    munmap(to, size_t(part.bytes));
-    return false;
-  }
-  kept_.push_front({part, to});
-  bytes_ += part.bytes;
+  char* const reserved = can_keep_ ? reserve(part.bytes) : nullptr;
+  if (!reserved || !move(at, reserved + kGuard_bytes, part.bytes, MREMAP_DONTUNMAP)) return false;
+  kept_.push_front({part, reserved});
   return true;
 }
 
 bool KeptMaps::take(const FilePart& part, char* at) {
   const auto found =
       std::ranges::find_if(kept_, [&](const Kept& kept) { return kept.part == part; });
-  if (found == kept_.end() || !move(found->at, at, part.bytes)) return false;
-  bytes_ -= part.bytes;
+  if (found == kept_.end() || !move(found->reserved + kGuard_bytes, at, part.bytes)) return false;
+  // The plugin may have changed what it may do there.
+  mprotect(at, size_t(part.bytes), PROT_READ | (part.writable ? PROT_WRITE : 0));
+  munmap(found->reserved, size_t(kGuard_bytes));
+  munmap(found->reserved + kGuard_bytes + part.bytes, size_t(kGuard_bytes));
   kept_.erase(found);
   return true;
 }
 
-void KeptMaps::release_all_but(int64_t most_bytes) {
-  for (; bytes_ > most_bytes; kept_.pop_back()) {
-    munmap(kept_.back().at, size_t(kept_.back().part.bytes));
-    bytes_ -= kept_.back().part.bytes;
-  }
+void KeptMaps::release() {
+  for (const Kept& kept : kept_) munmap(kept.reserved, with_guards(kept.part.bytes));
+  kept_.clear();
+}
+
+int64_t KeptMaps::bytes() const {
+  int64_t bytes = 0;
+  for (const Kept& kept : kept_) bytes += kept.part.bytes;
+  return bytes;
 }
 
 }  // namespace attest::core

@@ -4,7 +4,14 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "core/isolation/memory/shared_memory.hpp"
 
@@ -12,6 +19,7 @@ namespace attest::core {
 namespace {
 
 constexpr int64_t kMap_bytes = 4 << 20;
+constexpr size_t kPage_bytes = 4096;
 
 Descriptor file_of(char byte, int64_t bytes = 2 * kMap_bytes) {
   Descriptor file(memfd_create("mapping_test", MFD_CLOEXEC));
@@ -32,22 +40,38 @@ bool is_readable(const char* at) {
   return write(to_write.get(), at, 1) == 1;
 }
 
-bool system_keeps() {
-  const Descriptor file = file_of('a');
-  char* const at =
-      static_cast<char*>(mmap(nullptr, size_t(kMap_bytes), PROT_READ, MAP_SHARED, file.get(), 0));
-  const bool kept = KeptMaps::instance().keep({.bytes = kMap_bytes}, at);
-  munmap(at, size_t(kMap_bytes));
-  KeptMaps::instance().release_all_but(0);
-  return kept;
+/// Whether nothing is mapped at that page.
+bool is_free(uintptr_t page) {
+  void* const mapped = mmap(reinterpret_cast<void*>(page), kPage_bytes, PROT_NONE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  if (mapped == MAP_FAILED) return false;
+  munmap(mapped, kPage_bytes);
+  return true;
+}
+
+/// The addresses, begin and end, that this process has mapped of a file.
+std::vector<std::pair<uintptr_t, uintptr_t>> maps_of(const Descriptor& file) {
+  struct stat facts{};
+  EXPECT_EQ(fstat(file.get(), &facts), 0);
+  std::vector<std::pair<uintptr_t, uintptr_t>> maps;
+  std::ifstream lines("/proc/self/maps");
+  for (std::string line; std::getline(lines, line);) {
+    uintptr_t begin = 0, end = 0;
+    unsigned long inode = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx %*s %*s %*s %lu", &begin, &end, &inode) == 3 &&
+        inode == facts.st_ino)
+      maps.emplace_back(begin, end);
+  }
+  return maps;
 }
 
 class Maps : public testing::Test {
  protected:
   void SetUp() override {
-    if (!system_keeps()) GTEST_SKIP() << "Linux before 5.13 does not move such maps";
+    if (!KeptMaps::instance().can_keep())
+      GTEST_SKIP() << "Linux before 5.13 does not move such maps";
   }
-  void TearDown() override { KeptMaps::instance().release_all_but(0); }
+  void TearDown() override { KeptMaps::instance().release(); }
 
   static int64_t kept_bytes() { return KeptMaps::instance().bytes(); }
   static Mapping full(const Descriptor& file, const Slot& slot, bool writable = false) {
@@ -117,15 +141,26 @@ TEST_F(Maps, TakeTurnsAtTheSameAddresses) {
   EXPECT_EQ(written, 'c') << "the file is what is written";
 }
 
-TEST_F(Maps, KeptFirstAreReleasedFirst) {
-  const Descriptor first = file_of('a'), second = file_of('b');
-  full(first, slot_of(0)).close();
-  full(second, slot_of(0)).close();
-  KeptMaps::instance().release_all_but(2 * kMap_bytes - 1);
-  EXPECT_EQ(kept_bytes(), kMap_bytes);
+// Else a plugin that writes past its own memory could change outputs unseen.
+TEST_F(Maps, ThatAreKeptHaveInaccessibleMemoryAroundThem) {
+  const Descriptor file = file_of('a');
+  full(file, slot_of(0)).close();
+  const std::vector<std::pair<uintptr_t, uintptr_t>> maps = maps_of(file);
+  ASSERT_EQ(maps.size(), 1);
+  EXPECT_TRUE(is_readable(reinterpret_cast<const char*>(maps[0].first)));
+  for (const uintptr_t guard : {maps[0].first - kPage_bytes, maps[0].second}) {
+    EXPECT_FALSE(is_readable(reinterpret_cast<const char*>(guard)));
+    EXPECT_FALSE(is_free(guard)) << "a plugin could be given it";
+  }
+}
+
+TEST_F(Maps, AreGoneWhenTheyAreReleased) {
+  const Descriptor file = file_of('a');
+  full(file, slot_of(0)).close();
+  KeptMaps::instance().release();
+  EXPECT_EQ(kept_bytes(), 0);
   const Slot slot = slot_of(0);
-  EXPECT_FALSE(Mapping(first.get(), {&slot, 1}, false).has_pages(0));
-  EXPECT_TRUE(Mapping(second.get(), {&slot, 1}, false).has_pages(0));
+  EXPECT_FALSE(Mapping(file.get(), {&slot, 1}, false).has_pages(0));
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ TimedTensors::TimedTensors(const attest_tensor* tensor, const MappedTensors& fir
     }
   memory_.emplace(pieces);
   memory_->populate(filled);
-  note_kept_bytes(status);
+  status.kept_bytes = PrivateMemory::kept_bytes();
   int32_t noted = 0;
   for (size_t i = 0; i < pieces.size(); ++i) {
     const bool input = i < first_.slots.size();
