@@ -12,7 +12,7 @@ namespace attest::core {
 
 namespace {
 
-bool is_match(const std::string& name, const std::string& glob) {
+bool matches_one(const std::string& name, const std::string& glob) {
   return fnmatch(glob.c_str(), name.c_str(), 0) == 0;
 }
 
@@ -20,7 +20,7 @@ bool is_match(const std::string& name, const std::string& glob) {
 
 bool matches(const std::string& name, const std::vector<std::string>& globs) {
   return globs.empty() || std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) {
-           return is_match(name, glob);
+           return matches_one(name, glob);
          });
 }
 
@@ -62,7 +62,7 @@ void require_matches(const std::string& what, const std::vector<std::string>& gl
   constexpr size_t kShown = 20;
   for (const std::string& glob : globs)
     if (std::none_of(names.begin(), names.end(),
-                     [&](const std::string& name) { return is_match(name, glob); })) {
+                     [&](const std::string& name) { return matches_one(name, glob); })) {
       const std::vector<std::string> known = listed(names);
       const size_t shown = std::min(known.size(), kShown);
       throw Error(

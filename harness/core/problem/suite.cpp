@@ -233,7 +233,7 @@ void try_problems(const Place& place, const Case& one) {
     });
 }
 
-/// The events that some problem of the case can have.
+// The events that some problem of the case can have.
 std::vector<std::string> events_of(const Case& one) {
   std::vector<std::string> names;
   for (const DType dtype : one.dtypes) {
@@ -358,7 +358,7 @@ void read_scalings(const Place& file, const json& document, const json& defaults
 // name one case.
 using KnownEvents = std::map<std::string, std::vector<std::string>>;
 
-const std::vector<std::string>& events_of(const Case& one, KnownEvents& known) {
+const std::vector<std::string>& known_events_of(const Case& one, KnownEvents& known) {
   const auto at = known.find(one.name);
   return at != known.end() ? at->second : known.emplace(one.name, events_of(one)).first->second;
 }
@@ -386,7 +386,7 @@ void share_excuse(const Place& place, const json& object, Suite& suite, KnownEve
     for (Case& one : suite.cases) {
       if (!matches(one.name, {glob})) continue;
       check_misses({fmt::format("{}: case '{}'", place.text, one.name)}, excuses,
-                   events_of(one, known));
+                   known_events_of(one, known));
       std::ranges::copy(excuses, std::back_inserter(one.misses));
     }
   }

@@ -89,8 +89,8 @@ class CodebookGolden final : public Golden {
         slopes_(tensors[ATTEST_ALIBI_SLOPES]),
         q_dtype_(tensors[ATTEST_Q].spec.dtype),
         k_dtype_(tensors[ATTEST_K].spec.dtype),
-        with_lse_(present(problem.tensor[ATTEST_LSE])) {
-  }  // the tensors are the inputs, which it is not among
+        // `tensors` has the inputs only.
+        with_lse_(present(problem.tensor[ATTEST_LSE])) {}
 
   std::string method() const override { return "closed form, all rows"; }
   std::vector<int64_t> exact_rows(const Arithmetic&, int32_t role) const override {
@@ -122,7 +122,8 @@ class CodebookGolden final : public Golden {
   }
 
  private:
-  // Of each head. Which rows are exact, which alone a survey of events asks, needs no scores.
+  // Computes the scores of all heads at the first call. A survey of events asks only which rows are
+  // exact, which needs no scores.
   const std::vector<HeadScores>& scores() const {
     std::call_once(scored_, [this] {
       scores_.resize(size_t(p_.num_heads));
