@@ -1,6 +1,6 @@
 // Keeps the golden of each set of inputs. A golden is computed at its first use, by the host or a
-// device. If the host does not confirm the device's golden, the host computes it again. It keeps
-// the expectations of small outputs, too (RememberingGolden).
+// device. If the host does not confirm the device's golden, the host computes it again. The store
+// also keeps the expectations of small outputs (RememberingGolden).
 #pragma once
 #include <functional>
 #include <map>
@@ -38,8 +38,8 @@ class KeptGolden {
 
   /// Why the host's golden replaced the device's; "": it did not.
   const std::string& remark() const { return remark_; }
-  /// How long the computation took, including a device's golden that was refused; 0 before the
-  /// first use.
+  /// How long the computation took, including a device's golden that was refused, but without the
+  /// work in `expect`; 0 before the first use.
   double seconds() const { return seconds_; }
 
  private:

@@ -7,11 +7,13 @@
 namespace attest::core {
 namespace {
 
-/// Says who made it.
+/// Says who made it, and counts how often it computes expectations.
 class NamedGolden : public Golden {
  public:
-  explicit NamedGolden(std::string device) : device_(std::move(device)) {}
+  NamedGolden(std::string device, int& expected)
+      : device_(std::move(device)), expected_(expected) {}
   void expect(const Arithmetic&, const Sink&) const override {
+    ++expected_;
     if (device_ == "wrong") throw GoldenRefused("o[0] is 1, 2 on the host");
   }
   void confirm(const Arithmetic&, int64_t row) const override {
@@ -22,6 +24,7 @@ class NamedGolden : public Golden {
 
  private:
   std::string device_;
+  int& expected_;
 };
 
 class NamedDevice : public GoldenDevice {
@@ -36,14 +39,14 @@ class NamedDevice : public GoldenDevice {
   std::string name_;
 };
 
-/// Counts what it makes.
+/// Counts what it makes, and the expectations that these goldens compute.
 struct Maker {
-  int made = 0;
+  int made = 0, expected = 0;
   KeptGolden::Make make() {
     return [this](const GoldenDevice* device) {
       ++made;
       if (device && device->name() == "absent") throw GoldenRefused("it has gone");
-      return std::make_unique<NamedGolden>(device ? device->name() : "");
+      return std::make_unique<NamedGolden>(device ? device->name() : "", expected);
     };
   }
 };
@@ -64,6 +67,7 @@ TEST(KeptGolden, IsMadeOnceAndByTheDevice) {
   EXPECT_EQ(device_of(kept), "right");
   EXPECT_EQ(device_of(kept), "right");
   EXPECT_EQ(maker.made, 1);
+  EXPECT_EQ(maker.expected, 1);
   EXPECT_EQ(kept.remark(), "");
   EXPECT_GT(kept.seconds(), 0);
 }

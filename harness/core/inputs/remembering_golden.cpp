@@ -5,25 +5,25 @@
 namespace attest::core {
 
 RememberingGolden::Chunk RememberingGolden::copy_of(const Expected& chunk) {
-  const size_t count = (chunk.shared ? 1 : chunk.rows.size()) * size_t(chunk.width);
+  const size_t count = chunk.element_count();
   const bool is_exact = chunk.value != nullptr;
-  const double* const first = is_exact ? chunk.value : chunk.low;
-  const double* const second = is_exact ? chunk.sigma : chunk.high;
+  const double* const value_or_low = is_exact ? chunk.value : chunk.low;
+  const double* const sigma_or_high = is_exact ? chunk.sigma : chunk.high;
   return {.layout = {.role = chunk.role,
                      .leading = chunk.leading,
                      .width = chunk.width,
                      .shared = chunk.shared},
           .rows = {chunk.rows.begin(), chunk.rows.end()},
-          .first = {first, first + count},
-          .second = {second, second + count},
+          .value_or_low = {value_or_low, value_or_low + count},
+          .sigma_or_high = {sigma_or_high, sigma_or_high + count},
           .is_exact = is_exact};
 }
 
 Expected RememberingGolden::view_of(const Chunk& chunk) {
   Expected view = chunk.layout;
   view.rows = chunk.rows;
-  (chunk.is_exact ? view.value : view.low) = chunk.first.data();
-  (chunk.is_exact ? view.sigma : view.high) = chunk.second.data();
+  (chunk.is_exact ? view.value : view.low) = chunk.value_or_low.data();
+  (chunk.is_exact ? view.sigma : view.high) = chunk.sigma_or_high.data();
   return view;
 }
 
@@ -37,14 +37,11 @@ std::shared_ptr<const RememberingGolden::Expectations> RememberingGolden::known(
 
 void RememberingGolden::keep(std::shared_ptr<const Expectations> computed) const {
   const std::lock_guard guard(lock_);
-  size_t numbers = computed->numbers;
+  numbers_ += computed->numbers;
   kept_.push_back(std::move(computed));
-  for (auto at = std::prev(kept_.end()); at != kept_.begin();) {
-    --at;
-    numbers += (*at)->numbers;
-    if (numbers <= kMostNumbers) continue;
-    kept_.erase(kept_.begin(), std::next(at));
-    break;
+  while (numbers_ > kMostNumbers) {
+    numbers_ -= kept_.front()->numbers;
+    kept_.pop_front();
   }
 }
 
@@ -60,8 +57,7 @@ void RememberingGolden::expect(const Arithmetic& arithmetic, const Sink& sink) c
     sink(chunk);
     const std::lock_guard guard(lock);
     const bool fit_before = computed->numbers <= kMostNumbers;
-    computed->numbers +=
-        chunk.rows.size() + 2 * (chunk.shared ? 1 : chunk.rows.size()) * size_t(chunk.width);
+    computed->numbers += kNumbersOfChunk + chunk.rows.size() + 2 * chunk.element_count();
     if (computed->numbers <= kMostNumbers)
       computed->chunks.push_back(copy_of(chunk));
     else if (fit_before)

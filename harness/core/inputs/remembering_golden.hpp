@@ -1,11 +1,13 @@
 // A golden that keeps the expectations that it has computed. Several implementations may declare
-// one arithmetic, and each of them is judged by the same expectations.
+// the same arithmetic, and each of them is judged by the same expectations. Goldens gain that
+// compute expectations anew each time: those of gradients, of linear and deformable attention, and
+// closed forms. The other goldens of softmax keep sigmas themselves.
 //
 //   const RememberingGolden golden(problem.operation->golden(problem, fill, inputs));
 //   golden.expect(arithmetic, sink);        // computes
 //   golden.expect(arithmetic, other_sink);  // passes the same chunks, in one thread
 #pragma once
-#include <list>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -17,7 +19,7 @@ namespace attest::core {
 
 class RememberingGolden final : public Golden {
  public:
-  /// How many numbers it keeps, of all arithmetics together: 4 MiB.
+  /// How many numbers of 8 bytes it keeps, of all arithmetics together: 4 MiB.
   static constexpr size_t kMostNumbers = size_t(1) << 19;
 
   explicit RememberingGolden(std::unique_ptr<const Golden> golden) : golden_(std::move(golden)) {}
@@ -41,12 +43,15 @@ class RememberingGolden final : public Golden {
   struct Chunk {
     Expected layout;  // its arrays are empty
     std::vector<int64_t> rows;
-    std::vector<double> first, second;  // value and sigma of an exact chunk, low and high of others
-    bool is_exact;
+    std::vector<double> value_or_low, sigma_or_high;
+    bool is_exact;  // it has value and sigma
   };
+  // What a chunk takes beside its arrays, as numbers: itself, and what the allocator adds to its
+  // three arrays.
+  static constexpr size_t kNumbersOfChunk = sizeof(Chunk) / sizeof(double) + 12;
   struct Expectations {
     Arithmetic arithmetic;
-    size_t numbers = 0;
+    size_t numbers = 0;  // what `chunks` takes, as numbers of 8 bytes
     std::vector<Chunk> chunks;
   };
 
@@ -57,7 +62,8 @@ class RememberingGolden final : public Golden {
 
   const std::unique_ptr<const Golden> golden_;
   mutable std::mutex lock_;
-  mutable std::list<std::shared_ptr<const Expectations>> kept_;  // the oldest first
+  mutable std::deque<std::shared_ptr<const Expectations>> kept_;  // the oldest first
+  mutable size_t numbers_ = 0;                                    // of all in kept_
 };
 
 }  // namespace attest::core

@@ -37,7 +37,7 @@ class ScaledGolden : public Golden {
       const auto found = factors_.find(chunk.role);
       if (found == factors_.end()) return;
       const double factor = found->second;
-      const size_t count = size_t(chunk.width) * (chunk.shared ? 1 : chunk.rows.size());
+      const size_t count = chunk.element_count();
       const std::vector<double> value = scaled(chunk.value, count, factor),
                                 sigma = scaled(chunk.sigma, count, std::fabs(factor)),
                                 low = scaled(chunk.low, count, factor),

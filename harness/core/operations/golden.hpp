@@ -30,6 +30,9 @@ struct Expected {
   // A sweep has value == nullptr, and low and high.
   const double* low = nullptr;  // the least and the largest value that the element may have
   const double* high = nullptr;
+
+  /// The length of each array.
+  size_t element_count() const { return (shared ? 1 : rows.size()) * size_t(width); }
 };
 
 /// Receives one row of an output from an emulated kernel. Rows are numbered as in Expected.
