@@ -46,7 +46,7 @@ bool is_free(uintptr_t page) {
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
   if (mapped == MAP_FAILED) return false;
   munmap(mapped, kPage_bytes);
-  return true;
+  return mapped == reinterpret_cast<void*>(page);  // qemu takes the address for a wish
 }
 
 /// The addresses, begin and end, that this process has mapped of a file.
