@@ -24,10 +24,10 @@ inline int64_t dim_of_terms(const attest_problem& problem, int axis) {
       {int64_t{1}, problem.tensor[ATTEST_BIAS].dim[axis], problem.tensor[ATTEST_MASK].dim[axis]});
 }
 
-/// Returns whether onednn_graph makes a copy of the terms for each sequence. It does so where all
-/// sequences and all heads share the same terms. The copies need `batch` times the memory. They
-/// keep oneDNN 3.2 from using its reference code, which is 200 times slower. Problems in which
-/// heads share keys (GQA) need no copies, because oneDNN is fast on them.
+/// Returns whether onednn_graph copies the terms for each sequence. It does so if all sequences and
+/// all heads share the terms, because oneDNN 3.2 then falls back on reference code, which takes 200
+/// times as long. The copies take `batch` times the memory of the shared terms. If heads share keys
+/// (GQA), oneDNN is fast without copies.
 inline bool copied_for_sequences(const attest_problem& problem) {
   const auto& p = attest::params<attest_softmax_params>(problem);
   return p.batch > 1 && p.num_heads == p.num_kv_heads && dim_of_terms(problem, 0) == 1 &&

@@ -1,5 +1,5 @@
-// Emulates tensor cores for kernels that run on the host (on_host.hpp): a warp multiplies the
-// fragments of two matrices.
+// This header emulates tensor cores for kernels that run on the host (on_host.hpp). The lanes of a
+// warp multiply two matrices, of which each lane holds a fragment.
 #pragma once
 #include <algorithm>
 #include <cstdint>

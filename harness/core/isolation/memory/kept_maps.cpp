@@ -1,6 +1,5 @@
 #include "core/isolation/memory/kept_maps.hpp"
 
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,9 +13,7 @@
 namespace attest::core {
 namespace {
 
-constexpr int64_t kGuard_bytes = int64_t{64} << 10;
-
-size_t with_guards(int64_t bytes) { return size_t(bytes + 2 * kGuard_bytes); }
+size_t with_guards(int64_t bytes) { return size_t(bytes + 2 * kGuardBytes); }
 
 char* reserve(int64_t bytes) {
   void* const reserved = mmap(nullptr, with_guards(bytes), PROT_NONE,
@@ -39,7 +36,7 @@ bool system_keeps() {
   if (from == MAP_FAILED) return false;
   char* const reserved = reserve(page);
   const bool moved =
-      reserved && move(static_cast<char*>(from), reserved + kGuard_bytes, page, MREMAP_DONTUNMAP);
+      reserved && move(static_cast<char*>(from), reserved + kGuardBytes, page, MREMAP_DONTUNMAP);
   munmap(from, size_t(page));
   if (moved) munmap(reserved, with_guards(page));
   return moved;
@@ -56,21 +53,20 @@ KeptMaps& KeptMaps::instance() {
 }
 
 // The addresses at `at` never become free: a thread of the plugin could be given them.
-bool KeptMaps::keep(const FilePart& part, char* at) {
+void KeptMaps::keep(const FilePart& part, char* at) {
   char* const reserved = can_keep_ ? reserve(part.bytes) : nullptr;
-  if (!reserved || !move(at, reserved + kGuard_bytes, part.bytes, MREMAP_DONTUNMAP)) return false;
-  kept_.push_front({part, reserved});
-  return true;
+  if (reserved && move(at, reserved + kGuardBytes, part.bytes, MREMAP_DONTUNMAP))
+    kept_.push_front({part, reserved});
 }
 
 bool KeptMaps::take(const FilePart& part, char* at) {
   const auto found =
       std::ranges::find_if(kept_, [&](const Kept& kept) { return kept.part == part; });
-  if (found == kept_.end() || !move(found->reserved + kGuard_bytes, at, part.bytes)) return false;
+  if (found == kept_.end() || !move(found->reserved + kGuardBytes, at, part.bytes)) return false;
   // The plugin may have changed what it may do there.
-  mprotect(at, size_t(part.bytes), PROT_READ | (part.writable ? PROT_WRITE : 0));
-  munmap(found->reserved, size_t(kGuard_bytes));
-  munmap(found->reserved + kGuard_bytes + part.bytes, size_t(kGuard_bytes));
+  mprotect(at, size_t(part.bytes), part.protection());
+  munmap(found->reserved, size_t(kGuardBytes));
+  munmap(found->reserved + kGuardBytes + part.bytes, size_t(kGuardBytes));
   kept_.erase(found);
   return true;
 }

@@ -43,8 +43,7 @@ Mapping::Mapping(int fd, std::span<const Slot> slots, bool writable) {
 Mapping::Map Mapping::map_file(int fd, const Slot& slot, bool writable, char* at) const {
   const FilePart part = part_of(fd, slot, writable);
   if (KeptMaps::instance().take(part, at)) return {at, part, true};
-  const int protection = PROT_READ | (writable ? PROT_WRITE : 0);
-  if (mmap(at, size_t(part.bytes), protection, MAP_SHARED | MAP_FIXED, fd, part.offset) ==
+  if (mmap(at, size_t(part.bytes), part.protection(), MAP_SHARED | MAP_FIXED, fd, part.offset) ==
       MAP_FAILED)
     throw Error(
         fmt::format("cannot map {} bytes of shared memory: {}", part.bytes, std::strerror(errno)));
@@ -76,7 +75,6 @@ Mapping& Mapping::operator=(Mapping&& other) noexcept {
   return *this;
 }
 Mapping::~Mapping() {
-  for (Map& map : maps_) put_away(map);
   if (base_) munmap(base_, bytes_);
 }
 

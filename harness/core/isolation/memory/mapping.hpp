@@ -12,9 +12,6 @@ namespace attest::core {
 /// The pseudo role of the workspace in a list of slots.
 inline constexpr int32_t kWorkspaceRole = -1;
 
-/// Inaccessible memory on both sides of every mapped tensor.
-inline constexpr int64_t kGuardBytes = int64_t{1} << 20;
-
 /// Where one tensor lies in the shared file, in bytes. The data start at an odd multiple of the
 /// promised alignment: 64 for tensors, their element in an unaligned problem, 256 for the
 /// workspace.
@@ -28,7 +25,7 @@ struct Slot {
 };
 
 /// Memory mapped in this process: slots apart from each other, inaccessible memory on both sides of
-/// each. A map that has all its pages is kept when it is no longer needed here (KeptMaps).
+/// each. A large map that has all its pages is kept (KeptMaps) when it is closed or replaced.
 class Mapping {
  public:
   Mapping() = default;
