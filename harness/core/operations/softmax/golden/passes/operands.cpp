@@ -14,6 +14,24 @@ bool is_finite(double x) {
   return (std::bit_cast<uint64_t>(x) & 0x7ff0000000000000u) != 0x7ff0000000000000u;
 }
 
+bool are_finite(const double* row, int64_t count) {
+  int others = 0;
+#pragma omp simd reduction(| : others)
+  for (int64_t n = 0; n < count; ++n) others |= is_finite(row[n]) ? 0 : 1;
+  return others == 0;
+}
+
+/// Writes the square of each element. Returns the largest magnitude.
+double square_row(const double* row, int64_t count, double* squares) {
+  double largest = 0;
+#pragma omp simd reduction(max : largest)
+  for (int64_t n = 0; n < count; ++n) {
+    squares[n] = row[n] * row[n];
+    largest = std::max(largest, std::fabs(row[n]));
+  }
+  return largest;
+}
+
 void load_cell(const Tensor& from, const Cell& cell, int64_t head, int64_t count, double* to) {
   const TensorSpec& spec = from.spec;
   load_row(from.data, spec.dtype,
@@ -105,17 +123,13 @@ void Values::load(const RowTask& task, const KeyBlock& block) {
   for (int64_t key = 0; key < block.count(); ++key) {
     double *value = values.row(key), *square = squares.row(key);
     load_cell(v_, geometry_.key(task.b, block.place(key)), task.kv_head, head_dim_v_, value);
-    bool all_finite = true;
-    for (int64_t d = 0; d < head_dim_v_; ++d) all_finite &= is_finite(value[d]);
+    const bool all_finite = are_finite(value, head_dim_v_);
     for (int64_t d = 0; !all_finite && d < head_dim_v_; ++d) {
       if (is_finite(value[d])) continue;
       non_finite.push_back({key, d, value[d]});
       value[d] = 0;
     }
-    for (int64_t d = 0; d < head_dim_v_; ++d) {
-      largest = std::max(largest, std::fabs(value[d]));
-      square[d] = value[d] * value[d];
-    }
+    largest = std::max(largest, square_row(value, head_dim_v_, square));
   }
 }
 
