@@ -14,6 +14,16 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
   add_compile_definitions(HWY_DISABLE_PCLMUL_AES)
 endif()
 
+# g++ frees memory each time that its heap has doubled, which takes a tenth of its time. Without it
+# a compilation takes up to a third more memory, 1.5 GiB at the most; there must be enough of it for
+# one on each CPU, and as much again.
+cmake_host_system_information(RESULT cpus QUERY NUMBER_OF_LOGICAL_CORES)
+cmake_host_system_information(RESULT memory_mib QUERY TOTAL_PHYSICAL_MEMORY)
+math(EXPR mib_of_a_cpu "${memory_mib} / ${cpus}")
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND mib_of_a_cpu GREATER 3072)
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:SHELL:--param ggc-min-heapsize=1048576>")
+endif()
+
 # Paths below this tree are cached as relative ones, so that another build folder beside build/test,
 # or another clone, finds what was compiled there.
 find_program(CCACHE_PROGRAM ccache)
