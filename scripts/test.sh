@@ -30,14 +30,17 @@ started=$SECONDS
 bash scripts/setup.sh "$setup" || exit 4
 # Bash lets what runs in the background outlive Ctrl-C.
 trap 'kill 0' INT
-# These take some seconds each, and none waits for another.
+# These take some seconds each, and none waits for another. Tests alone need the first two, so they
+# are fetched during the build.
 fetch() { bash "scripts/$1.sh" || echo "test.sh: goes on without $2" >&2; }
-fetch charts "charts in pages" &
-fetch axe "the check of pages by axe" &
-if [[ $setup == --all ]]; then fetch aarch64 "the test under emulation" & fi
+fetch axe "the check of pages by axe" & for_tests=($!)
+if [[ $setup == --all ]]; then fetch aarch64 "the test under emulation" & for_tests+=($!); fi
+fetch charts "charts in pages" & for_build=($!)
 # The questions that cudnn_cuda asks cuDNN are tested without a device.
-if [[ -e /usr/local/cuda/include/cudnn.h ]]; then fetch cuda_packages cudnn_cuda & fi
-wait
+if [[ -e /usr/local/cuda/include/cudnn.h ]]; then
+  fetch cuda_packages cudnn_cuda & for_build+=($!)
+fi
+wait "${for_build[@]}"
 mkdir -p build
 set_up=$SECONDS
 # CMake configures on one CPU, so all configurations at once.
@@ -52,7 +55,6 @@ for i in "${!configurations[@]}"; do
   wait "${configuring[i]}" ||
     { tail -n 40 "build/${configurations[i]}.configure.log" >&2; exit 4; }
 done
-trap - INT
 for configuration in "${configurations[@]}"; do
   # The default target leaves out what long tests alone need.
   targets=()
@@ -62,6 +64,8 @@ for configuration in "${configurations[@]}"; do
   bash scripts/build.sh "build/$configuration/build.log" cmake --build --preset "$configuration" \
     --parallel "$(nproc)" "${targets[@]}" || exit 4
 done
+wait "${for_tests[@]}"
+trap - INT
 built=$SECONDS
 
 # One ctest runs over all build folders, so that its last lines cover every test.
@@ -75,11 +79,12 @@ status=0
 # least that it takes, are enough; the default is 2^20.
 asan=external_symbolizer_path=$(type -P addr2line):max_uar_stack_size_log=16
 export ASAN_OPTIONS=$asan${ASAN_OPTIONS:+:$ASAN_OPTIONS}
-# Two tests compute at once, and two more may wait (WAITS of attest_test).
+# Three tests compute at once: with two, two CPUs are idle for a twentieth of the time. Two more may
+# wait (WAITS of attest_test).
 cat >build/cpus.json <<'JSON'
-{"version": {"major": 1, "minor": 0}, "local": [{"cpus": [{"id": "0"}, {"id": "1"}]}]}
+{"version": {"major": 1, "minor": 0}, "local": [{"cpus": [{"id": "0"}, {"id": "1"}, {"id": "2"}]}]}
 JSON
-ctest --test-dir build --output-on-failure --parallel 4 \
+ctest --test-dir build --output-on-failure --parallel 5 \
   --resource-spec-file "$root/build/cpus.json" "${chosen[@]}" "$@" || status=$?
 awk -f harness/testing/project/log_lines.awk build/Testing/Temporary/LastTest.log
 echo "set-up $((set_up - started)) s, build $((built - set_up)) s, tests $((SECONDS - built)) s"

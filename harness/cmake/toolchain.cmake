@@ -14,9 +14,9 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
   add_compile_definitions(HWY_DISABLE_PCLMUL_AES)
 endif()
 
-# g++ frees memory each time that its heap has doubled, which takes a tenth of its time. Without it
-# a compilation takes up to a third more memory, 1.5 GiB at the most; there must be enough of it for
-# one on each CPU, and as much again.
+# g++ frees memory whenever its heap has doubled, which takes a tenth of its time. Without that a
+# compilation takes up to a third more memory; the largest unit of release takes 1.5 GiB. So there
+# must be twice as much of it for each CPU.
 cmake_host_system_information(RESULT cpus QUERY NUMBER_OF_LOGICAL_CORES)
 cmake_host_system_information(RESULT memory_mib QUERY TOTAL_PHYSICAL_MEMORY)
 math(EXPR mib_of_a_cpu "${memory_mib} / ${cpus}")
