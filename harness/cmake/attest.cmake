@@ -107,7 +107,7 @@ if(ATTEST_SANITIZE)
   set(ATTEST_TEST_TIMEOUT 1800)
 endif()
 
-# What a test that computes needs: scripts/test.sh gives ctest three in all. A ctest that is
+# What a test that computes needs: scripts/test.sh gives ctest two CPUs in all. A ctest that is
 # called without a resource specification heeds only its --parallel.
 set(ATTEST_ONE_CPU RESOURCE_GROUPS cpus:1)
 
@@ -127,11 +127,11 @@ set(ATTEST_ONE_CPU RESOURCE_GROUPS cpus:1)
 #   PLAIN: globs of its tests that no sanitizer runs: they are about numbers or times and take long
 #     there. Other tests, which sanitizers do run, access memory in the same ways.
 #   ALONE: its tests measure time, so nothing runs beside them.
-#   WAITS: its tests wait more than they compute, so scripts/test.sh runs them beside three others.
+#   WAITS: its tests wait more than they compute, so scripts/test.sh runs them beside two others.
 #   TEXT: its tests handle text or start programs. They are compiled without optimisation, in two
 #     thirds of the time. That slows down inline functions of the core in this program, too.
-# Threads of OpenMP sleep while they wait: three tests at once have more threads than most
-# machines have cores, and spinning threads would double their time.
+# Threads of OpenMP sleep while they wait: two tests at once have more threads than most machines
+# have cores, and spinning threads would double their time.
 function(attest_test name)
   cmake_parse_arguments(TEST "ALONE;TEXT;WAITS" ""
     "SOURCES;LINK;DEPENDS;LABELS;LONG;LONG_DEPENDS;PLAIN" ${ARGN})
