@@ -30,11 +30,14 @@ started=$SECONDS
 bash scripts/setup.sh "$setup" || exit 4
 # Bash lets what runs in the background outlive Ctrl-C.
 trap 'kill 0' INT
-# These take some seconds each, and none waits for another. Tests alone need the first two, so they
-# are fetched during the build.
+# These take some seconds each, and none waits for another. Long tests alone need the first two, so
+# they are fetched during the build.
 fetch() { bash "scripts/$1.sh" || echo "test.sh: goes on without $2" >&2; }
-fetch axe "the check of pages by axe" & for_tests=($!)
-if [[ $setup == --all ]]; then fetch aarch64 "the test under emulation" & for_tests+=($!); fi
+for_tests=()
+if [[ $setup == --all ]]; then
+  fetch axe "the check of pages by axe" & for_tests+=($!)
+  fetch aarch64 "the test under emulation" & for_tests+=($!)
+fi
 fetch charts "charts in pages" & for_build=($!)
 # The questions that cudnn_cuda asks cuDNN are tested without a device.
 if [[ -e /usr/local/cuda/include/cudnn.h ]]; then
